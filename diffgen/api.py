@@ -14,9 +14,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from diffgen.comparison.line import CompareResult as CompareResult
     from diffgen.comparison.own_settings import path_settings as path_settings
     from diffgen.comparison.settings_file import load_settings as load_settings
+    from diffgen.comparison.stages import CompareResult as CompareResult
     from diffgen.config import Budget as Budget
     from diffgen.config import CheckConfig as CheckConfig
     from diffgen.config import CompareConfig as CompareConfig
@@ -139,7 +139,7 @@ _HOMES = {
     "CheckConfig": "diffgen.config",
     "CheckResult": "diffgen.gate.result",
     "CompareConfig": "diffgen.config",
-    "CompareResult": "diffgen.comparison.line",
+    "CompareResult": "diffgen.comparison.stages",
     "DiffgenError": "diffgen.errors",
     "Event": "diffgen.events",
     "Examination": "diffgen.workflows.doctor",

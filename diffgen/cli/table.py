@@ -11,7 +11,7 @@ from diffgen.config import roles
 from diffgen.wording import percent, verdicts_rest_on
 
 if TYPE_CHECKING:
-    from diffgen.comparison.line import CompareResult
+    from diffgen.comparison.stages import CompareResult
     from diffgen.runs.many import ManyFigures
 
 _PAIRS = 3

@@ -175,8 +175,8 @@ def match_classes(
             model.map_classes(read_label_map(spec.label_map, first.num_classes, first.class_names or names, own))
 
 
-def recorded(config: CompareConfig, models: Sequence[BlackBox], specs: Sequence[ModelSpec]) -> CompareConfig:
-    """The settings with everything in them that was found out about the models, so that nothing is guessed again."""
+def recorded(models: Sequence[BlackBox], specs: Sequence[ModelSpec]) -> tuple[ModelSpec, ...]:
+    """Everything that was found out about the models, so that nothing is guessed again."""
 
     def of(model: BlackBox, said: ModelSpec) -> ModelSpec:
         opening = Opening(
@@ -195,7 +195,7 @@ def recorded(config: CompareConfig, models: Sequence[BlackBox], specs: Sequence[
             label_map=said.label_map,
         )
 
-    return replace(config, models=tuple(of(model, said) for model, said in zip(models, specs, strict=True)))
+    return tuple(of(model, said) for model, said in zip(models, specs, strict=True))
 
 
 def place_of(model: BlackBox) -> str | None:

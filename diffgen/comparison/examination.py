@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from diffgen.comparison.prepared import Prepared
+from diffgen.comparison.plan import Prepared
 from diffgen.filters import RecognitionFilter
 from diffgen.judging.verdicts import seed_labels
 from diffgen.search.evaluator import Examined

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from diffgen.comparison.prepared import Prepared
+from diffgen.comparison.plan import Prepared
 from diffgen.config.tables import settings_among
 from diffgen.runs.operator_curves import BY_JURY, BY_LABEL, BY_NOBODY, OperatorCurves
 from diffgen.sampling import random_rows

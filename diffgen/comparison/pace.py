@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
-from diffgen.config import CompareConfig, SearchConfig, replace
+from diffgen.config import CompareConfig, SearchConfig
 from diffgen.events import Progress
 from diffgen.models import BlackBox
 from diffgen.sampling import random_rows
@@ -18,10 +18,10 @@ _FEWEST = 32  # individuals
 _TIMED = 8  # images
 
 
-def with_affordable_population(
+def affordable_population(
     config: CompareConfig, models: Sequence[BlackBox], images: ImageSet, progress: Progress
-) -> CompareConfig:
-    """The settings with a population that ten generations of fit into the budget; said aloud where it is smaller.
+) -> int:
+    """The population, such that ten generations fit into the budget; said aloud where it is smaller than usual.
 
     Halved until it does, so that two runs on one machine come to the same. With a budget in queries, or a population
     that the user chose, nothing changes.
@@ -34,19 +34,18 @@ def with_affordable_population(
     """
     usual, budget = SearchConfig().population, config.budget.seconds
     if budget is None or config.search.population != usual:
-        return config
+        return config.search.population
     seconds = seconds_a_query(models, images)
-    population = affordable_population(usual, budget / seconds)
-    if population == usual:
-        return config
-    progress.say(
-        f"The models take {1000 * seconds:,.0f} ms an image: generations of {population} instead of {usual}, so that "
-        f"the budget of {budget:g} s has several."
-    )
-    return replace(config, search=replace(config.search, population=population))
+    population = halved_population(usual, budget / seconds)
+    if population < usual:
+        progress.say(
+            f"The models take {1000 * seconds:,.0f} ms an image: generations of {population} instead of {usual}, so "
+            f"that the budget of {budget:g} s has several."
+        )
+    return population
 
 
-def affordable_population(usual: int, queries: float) -> int:
+def halved_population(usual: int, queries: float) -> int:
     """The usual population, halved until ten generations take no more queries than these, but no less than 32."""
     population = usual
     while population * _GENERATIONS > queries and population // 2 >= _FEWEST:

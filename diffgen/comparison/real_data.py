@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
-from diffgen.config import replace, roles
-from diffgen.config.sizes import ExifRule, FitRule
+from diffgen.config import roles
+from diffgen.config.sizes import ExifRule, FitRule, Sides
 from diffgen.data.loading import load_with
 from diffgen.data.resize import LARGEST, Resizer, Usual, size_text
 from diffgen.errors import UserError
@@ -29,9 +29,6 @@ class ReadingSettings(Protocol):
     def exif(self) -> ExifRule: ...
 
 
-_Settings = TypeVar("_Settings", bound=ReadingSettings)
-
-
 def load_stored(source: Any, config: ReadingSettings, progress: Progress) -> ImageSet:
     """Images as settings say that were settled before.
 
@@ -42,9 +39,9 @@ def load_stored(source: Any, config: ReadingSettings, progress: Progress) -> Ima
 
 
 def load_for(
-    source: Any, models: Sequence[BlackBox], config: _Settings, progress: Progress
-) -> tuple[ImageSet, _Settings]:
-    """Real images for models that are open, and the settings with the size in them that was found to suit these.
+    source: Any, models: Sequence[BlackBox], config: ReadingSettings, progress: Progress
+) -> tuple[ImageSet, Sides]:
+    """Real images for models that are open, and the size that they were brought to, or None: their own.
 
     Pictures that differ in size are brought to the largest input that a model declares; so are pictures of one larger
     size, where all models declare theirs. A picture is never enlarged where all have one size: each model does that by
@@ -62,8 +59,8 @@ def load_for(
             f"Nobody named a size: images are brought to {size_text(resizer.size)}, the largest input that a model "
             f"declares, by the rule {config.fit} (--resize and --fit say otherwise)."
         )
-        config = replace(config, resize=height if height == width else resizer.size)  # type: ignore[type-var]
-    return images, config
+        return images, height if height == width else resizer.size
+    return images, config.resize
 
 
 def _read(source: Any, resizer: Resizer, config: ReadingSettings, progress: Progress) -> ImageSet:

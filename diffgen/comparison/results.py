@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from diffgen.comparison.measured_diversity import measure_diversity
-from diffgen.comparison.prepared import Prepared
+from diffgen.comparison.plan import Prepared
 from diffgen.comparison.requirements import asks_filters_in_search
 from diffgen.comparison.shown import write_shown
 from diffgen.comparison.technique_run import SearchOutcome

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from diffgen.comparison.plan import Prepared
 from diffgen.comparison.preflight import RealAnswers
-from diffgen.comparison.prepared import Prepared
 from diffgen.config import roles
 from diffgen.errors import UserError
 from diffgen.models import BlackBox

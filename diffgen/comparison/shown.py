@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from diffgen.comparison.prepared import Prepared
+from diffgen.comparison.plan import Prepared
 from diffgen.data.split import DataSplit
 from diffgen.filters import FilterPipeline, SsimFilter
 from diffgen.judging.shown import choose_shown

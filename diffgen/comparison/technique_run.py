@@ -11,14 +11,13 @@ import numpy as np
 
 from diffgen.comparison.announcements import Announcements
 from diffgen.comparison.checkpoints import Checkpointer, History, newest_usable
-from diffgen.comparison.device import resolve_batch_size, search_batch_size
+from diffgen.comparison.device import search_batch_size
 from diffgen.comparison.examination import Examination
+from diffgen.comparison.plan import Learned, Prepared
 from diffgen.comparison.preflight import RealAnswers
-from diffgen.comparison.prepared import Given, Prepared
 from diffgen.comparison.requirements import asks_filters_in_search
 from diffgen.config import roles
 from diffgen.errors import RunError, UserError
-from diffgen.features.cells import Cells
 from diffgen.models.patience import impatient
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.images import ImageColumn
@@ -185,7 +184,7 @@ def make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> SearchL
             f"There is too little memory for the batch; from now on {size:,} image(s) are handed over at once."
         )
     )
-    context = _context(prepared, prepared.source, prepared.real, prepared.cells, archive=archive, memory=memory)
+    context = _context(prepared, archive, memory)
     evaluator = Evaluator(
         prepared.models,
         archive=archive,
@@ -212,7 +211,7 @@ def make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> SearchL
     )
 
 
-def try_out_technique(given: Given, source: ImageSource, real: RealAnswers, cells: Cells) -> None:
+def try_out_technique(learned: Learned) -> None:
     """See, before there is a run folder, that a technique that is not diffgen's own proposes what models can be asked.
 
     It is made for this alone, so that the one that searches proposes what it would have.
@@ -220,37 +219,32 @@ def try_out_technique(given: Given, source: ImageSource, real: RealAnswers, cell
     Raises:
         UserError: its first proposal cannot be.
     """
-    if given.config.technique in TECHNIQUES:
+    if learned.config.technique in TECHNIQUES:
         return
-    archive = Archive(given.images.image_shape)
-    technique = make(
-        given.config.technique, _context(given, source, real, cells, archive=archive, memory=BatchHalver())
-    )
+    shape, count = learned.images.image_shape, len(learned.images)
+    technique = make(learned.config.technique, _context(learned, Archive(shape), BatchHalver()))
     technique.warm_up()
-    shape, count = given.images.image_shape, len(given.images)
     proposal = technique.propose(_PROBES)
     check_proposal(proposal, type(technique).__name__, room=_PROBES, image_shape=shape, real_images=count)
     proposal.origins_of(np.arange(len(proposal)))
 
 
-def _context(
-    given: Given, source: ImageSource, real: RealAnswers, cells: Cells, *, archive: Archive, memory: BatchHalver
-) -> TechniqueContext:
-    """What a technique works with, where these are the answers to the real images, and their cells."""
-    config = given.config
+def _context(learned: Learned, archive: Archive, memory: BatchHalver) -> TechniqueContext:
+    """What a technique works with."""
+    config = learned.config
     return TechniqueContext(
         archive=archive,
-        source=source.source,
+        source=learned.source.source,
         config=config.search,
         seed=config.seed,
-        device=given.device,
-        batch_size=search_batch_size(resolve_batch_size(config.batch_size, given.device)),
+        device=learned.device,
+        batch_size=search_batch_size(learned.batch_size),
         memory=memory,
         has_cells=True,
         guided=asks_filters_in_search(config),
-        encoder=cells.encoder,
-        real=real_images(given.images, real),
-        scorer=source.scorer,
+        encoder=learned.cells.encoder,
+        real=real_images(learned.images, learned.real),
+        scorer=learned.source.scorer,
         near_duplicate=config.filters.near_duplicate,
     )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from diffgen.comparison.prepared import Prepared
+from diffgen.comparison.plan import Prepared
 from diffgen.errors import RunError
 from diffgen.features.recognition import NO_LABEL
 from diffgen.sources.draws import UnsearchedDraws

@@ -6,7 +6,7 @@ import math
 import os
 import pickle
 
-from diffgen.comparison.prepared import Prepared, Reopening
+from diffgen.comparison.plan import Objects, Prepared
 from diffgen.config import CompareConfig, IslandConfig, roles
 from diffgen.errors import UserError
 from diffgen.islands.crew import Crew
@@ -48,7 +48,7 @@ def threads_of(config: IslandConfig) -> int:
     return 1 if config.ray != "none" else max(1, all_threads() // config.workers)
 
 
-def job_of(prepared: Prepared, reopening: Reopening) -> Job:
+def job_of(prepared: Prepared) -> Job:
     """What the workers of a run need besides its folder; notes in the manifest with how many threads they compute.
 
     Raises:
@@ -60,19 +60,19 @@ def job_of(prepared: Prepared, reopening: Reopening) -> Job:
             raise UserError(
                 f"Model {role} has a --query-budget, which several workers cannot share; leave one of them out."
             )
-    _check_sendable(reopening)
+    _check_sendable(prepared.objects)
     threads = int(folder.manifest.get("worker_threads") or threads_of(config))
     folder.save_manifest(worker_threads=threads)
-    return Job(folder.path.absolute(), reopening, prepared.real, config.workers, threads)
+    return Job(folder.path.absolute(), prepared.objects, prepared.real, config.workers, threads)
 
 
-def make_crew(prepared: Prepared, reopening: Reopening) -> Crew:
+def make_crew(prepared: Prepared) -> Crew:
     """The workers of a run, not started yet; says what is to be known of their number.
 
     Raises:
         UserError: they cannot be made.
     """
-    config, progress, job = prepared.config.islands, prepared.progress, job_of(prepared, reopening)
+    config, progress, job = prepared.config.islands, prepared.progress, job_of(prepared)
     if config.ray != "none":
         from diffgen.islands.ray_actors import RayActors
 
@@ -88,7 +88,7 @@ def make_crew(prepared: Prepared, reopening: Reopening) -> Crew:
     return Processes(job)
 
 
-def _check_sendable(given: Reopening) -> None:
+def _check_sendable(given: Objects) -> None:
     """See that everything that was given as an object can go to another process.
 
     Raises:

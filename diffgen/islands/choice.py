@@ -1,27 +1,19 @@
-"""Whether a comparison searches on islands."""
+"""Where a comparison searches: in this process, or on islands."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from diffgen.comparison.prepared import Prepared, Reopening
-from diffgen.comparison.technique_run import SearchOutcome
-from diffgen.config import CompareConfig
+from diffgen.comparison.plan import Prepared
+from diffgen.comparison.technique_run import SearchOutcome, run_search
 
 
-def search_of(config: CompareConfig, reopening: Reopening) -> Callable[[Prepared], SearchOutcome] | None:
-    """What searches on islands where the settings say so; None: the search runs in this process.
+def search(prepared: Prepared) -> SearchOutcome:
+    """Search until the budget is used up, on islands where the settings say so.
 
-    Args:
-        config: all settings.
-        reopening: what workers need besides the run folder.
+    Raises:
+        UserError, RunError: see :func:`diffgen.comparison.technique_run.run_search`.
     """
-    if not config.islands.used:
-        return None
+    if not prepared.config.islands.used:
+        return run_search(prepared)
+    from diffgen.islands.driver import search_on_islands
 
-    def search(prepared: Prepared) -> SearchOutcome:
-        from diffgen.islands.driver import search_on_islands
-
-        return search_on_islands(prepared, reopening=reopening)
-
-    return search
+    return search_on_islands(prepared)

@@ -9,7 +9,7 @@ from typing import Any
 
 from diffgen.comparison.announcements import Announcements
 from diffgen.comparison.checkpoints import Checkpointer, newest_usable
-from diffgen.comparison.prepared import Prepared, Reopening
+from diffgen.comparison.plan import Prepared
 from diffgen.comparison.technique_run import (
     SearchOutcome,
     count_of_behaviours,
@@ -37,7 +37,7 @@ _LONGEST_PAUSE = 60.0
 _SECONDS_BETWEEN_LOOKS = 0.25
 
 
-def search_on_islands(prepared: Prepared, *, reopening: Reopening) -> SearchOutcome:
+def search_on_islands(prepared: Prepared) -> SearchOutcome:
     """Search until the budget is used up or the user stops it; resume from the folder's checkpoint if there is one.
 
     Raises:
@@ -51,7 +51,7 @@ def search_on_islands(prepared: Prepared, *, reopening: Reopening) -> SearchOutc
         # what counts as a trigger must not change within a run
         real, margin = prepared.real, found[0].get("margin", prepared.real.summary.margin)
         prepared = replace(prepared, real=replace(real, summary=replace(real.summary, margin=margin)))
-    crew = make_crew(prepared, reopening)
+    crew = make_crew(prepared)
     try:
         driver = Driver(prepared, crew)
         if found is not None:

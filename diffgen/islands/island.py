@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from diffgen.comparison.line import prepare_again
 from diffgen.comparison.opened_run import OpenedRun
+from diffgen.comparison.plan import Plan, Prepared
 from diffgen.comparison.preflight import prepare_models
-from diffgen.comparison.prepared import ComparisonHooks, Given, Prepared
+from diffgen.comparison.stages import learn, with_filters, without_jury
 from diffgen.comparison.technique_run import make_loop, restore_loop
 from diffgen.config import Budget, CompareConfig, replace
 from diffgen.config.split import SEEDS
@@ -92,7 +92,7 @@ class Island:
         self._speaks = False  # what is said on the way to the search, the driver has said already
         folder = RunFolder.open(job.run)
         self._folder = JobFolder(folder.path, folder.manifest)
-        self._extensions = job.reopening.extensions.of_run(folder.manifest, folder.path)
+        self._extensions = job.objects.extensions.of_run(folder.manifest, folder.path)
         with self._extensions.in_use():
             self._prepared = self._prepare(number)
         self._found: list[TriggerTable] = []
@@ -103,16 +103,16 @@ class Island:
         self._loop: SearchLoop
 
     def _prepare(self, number: int) -> Prepared:
-        reopening, progress = self._job.reopening, Progress(self._heard, self._stop)
+        objects, progress = self._job.objects, Progress(self._heard, self._stop)
         run = OpenedRun(self._folder)
-        models = run.models(reopening.models, options=reopening.options)
-        images = run.data(reopening.data, purpose="search", progress=progress)
+        models = run.models(objects.models, options=objects.options)
+        images = run.data(objects.data, purpose="search", progress=progress)
         for model in models:
             model.answers.attach(None)
         prepare_models(models, images, progress)
         config = config_of(run.config, number, self._job.islands)
-        given = Given(models, images, config, run.device, progress, ComparisonHooks())
-        return prepare_again(given, self._folder, self._job.real)
+        plan = Plan(models, images, config, run.device, progress, lambda _: self._folder)
+        return with_filters(learn(plan, self._job.real, without_jury(plan)), self._folder)
 
     def _heard(self, event: Event) -> None:
         if self._speaks and isinstance(event, Message) and event.level != "detail":

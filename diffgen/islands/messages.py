@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from diffgen.comparison.plan import Objects
 from diffgen.comparison.preflight import RealAnswers
-from diffgen.comparison.prepared import Reopening
 from diffgen.runs.images import ImageColumn
 from diffgen.runs.triggers import TriggerTable
 from diffgen.types import Float32Array, Int64Array
@@ -33,14 +33,14 @@ class Job:
 
     Attributes:
         run: the run folder, as a whole path.
-        reopening: what is not in it.
+        objects: what is not in it.
         real: what the models say of the real images, which nobody asks about again.
         islands: how many there are.
         threads: of each worker, for torch and for models.
     """
 
     run: Path
-    reopening: Reopening
+    objects: Objects
     real: RealAnswers
     islands: int
     threads: int

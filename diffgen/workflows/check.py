@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
 from diffgen.comparison.black_boxes import resume_command
-from diffgen.comparison.line import CompareResult
 from diffgen.comparison.named_settings import check_config, settled
-from diffgen.comparison.prepared import Prepared
+from diffgen.comparison.plan import Plan, Prepared
 from diffgen.comparison.requirements import needs_of
 from diffgen.comparison.settings_file import parts
+from diffgen.comparison.settle import Request, settled_plan
+from diffgen.comparison.stages import (
+    CompareResult,
+    before_the_search,
+    begin,
+    finish,
+    judge,
+    kept,
+    learn,
+    look,
+    without_jury,
+)
 from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CheckConfig, ModelSpec, applied, from_dict, replace
 from diffgen.config.named import NamedCheckSettings, keys, layer
@@ -19,6 +30,8 @@ from diffgen.errors import DiffgenError, UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.extensions import Extensions
 from diffgen.gate.result import CheckResult
+from diffgen.islands.begin import check_islands
+from diffgen.islands.choice import search
 from diffgen.numerics import own_numerics
 from diffgen.runs.creation import remove_verdict
 from diffgen.runs.folder import RunFolder
@@ -26,10 +39,10 @@ from diffgen.runs.lock import RunLock
 from diffgen.runs.store import Store, read_store
 from diffgen.techniques import technique_class
 from diffgen.workflows.accept import acceptances
-from diffgen.workflows.check_hooks import CheckHooks
-from diffgen.workflows.compare import run_comparison
+from diffgen.workflows.check_requirements import check_base, check_jury
+from diffgen.workflows.check_stages import Gate
 from diffgen.workflows.old_verdict import check_same_files, redraw, verdict_of_done, warn_of_other_store
-from diffgen.workflows.resume import resume_comparison
+from diffgen.workflows.resume import resumed_plan
 
 
 @own_numerics()
@@ -92,20 +105,11 @@ def check(
                 f"A check also asks about random pictures, and the technique {comparison.technique} draws none; check "
                 "with diffgan, seeds or random_latent."
             )
-        hooks = _hooks(config, store, progress)
-        return _concluded(
-            hooks,
-            lambda: run_comparison(
-                (base, candidate),
-                data=data,
-                config=config.compare,
-                output=output,
-                force=force,
-                progress=progress,
-                command=command,
-                hooks=hooks,
-            ),
-        )
+        gate = _gate(config, store, progress)
+        request = Request((base, candidate), data, config.compare, output, force, command, gate.about())
+        check_islands(config.compare)
+        with settled_plan(request, progress) as plan:
+            return _checked(gate, plan)
 
 
 @own_numerics()
@@ -161,15 +165,15 @@ def resume_check(
         settings = {name: value for name, value in about.items() if name != "store"}
         config = replace(from_dict(CheckConfig, settings), compare=stored_settings(folder))
         given = (base, candidate) if base is not None or candidate is not None else ()
-        hooks = _hooks(config, about.get("store") if store is None else store, progress)
-        with Extensions.among(technique, generator, filters).of_run(folder.manifest, folder.path).in_use():
-            return _concluded(
-                hooks,
-                lambda: resume_comparison(folder, given, data=data, options=options, progress=progress, hooks=hooks),
-            )
+        gate = _gate(config, about.get("store") if store is None else store, progress)
+        with (
+            Extensions.among(technique, generator, filters).of_run(folder.manifest, folder.path).in_use(),
+            resumed_plan(folder, given, data=data, options=options, progress=progress) as plan,
+        ):
+            return _checked(gate, plan)
 
 
-def _hooks(config: CheckConfig, store: str | Path | None, progress: Progress) -> CheckHooks:
+def _gate(config: CheckConfig, store: str | Path | None, progress: Progress) -> Gate:
     place = None if store is None else Path(store)
     known = Store() if place is None else read_store(place)
     if place is not None and not known.behaviours and not known.accepted:
@@ -177,27 +181,44 @@ def _hooks(config: CheckConfig, store: str | Path | None, progress: Progress) ->
             f"The store {place} holds nothing yet, so that every behaviour counts as new and no value is held against "
             "what was accepted; look at its path where it should hold something."
         )
-    return CheckHooks(config, place, known, acceptances(known), progress)
+    return Gate(config, place, known, acceptances(known), progress)
 
 
-def _concluded(hooks: CheckHooks, run: Callable[[], CompareResult]) -> CheckResult:
-    """The verdict on a comparison, also on one that breaks off once the search is prepared."""
+def _checked(gate: Gate, plan: Plan) -> CheckResult:
+    """The stages of a comparison, with what a check refuses and measures between them, and the verdict.
+
+    A check that breaks off once the search is prepared has a verdict, too.
+
+    Raises:
+        UserError, RunError: see :func:`check`.
+    """
+    with before_the_search():
+        gate.refuse(plan)
+        jury = without_jury(plan)
+        if jury is not None:
+            check_jury(gate.config, jury)
+        real = look(plan)
+        check_base(plan.images, real)
+        learned = learn(plan, real, jury)
+        check_jury(gate.config, learned.jury)
+    run = begin(learned)
     try:
-        result = run()
-    except DiffgenError as error:
-        if hooks.prepared is None or isinstance(error, UserError):
-            raise
-        hooks.progress.warn(str(error))
-        reason = str(error) if error.__cause__ is None else f"{error} ({error.__cause__})"
-        return hooks.conclude(f"The search broke off: {reason}")
+        with kept(run):
+            gate.measure(run)
+            judged = judge(run, search(run))
+            result = finish(judged)
     except BaseException as error:
+        if isinstance(error, DiffgenError):
+            if isinstance(error, UserError):
+                raise
+            plan.progress.warn(str(error))
+            reason = str(error) if error.__cause__ is None else f"{error} ({error.__cause__})"
+            return gate.conclude(run, f"The search broke off: {reason}")
         # a check that was begun leaves a verdict behind, whatever ends it
-        if hooks.prepared is not None:
-            broke_off = f"The search broke off: {type(error).__name__}."
-            hooks.conclude("The check was interrupted." if isinstance(error, KeyboardInterrupt) else broke_off)
+        broke_off = f"The search broke off: {type(error).__name__}."
+        gate.conclude(run, "The check was interrupted." if isinstance(error, KeyboardInterrupt) else broke_off)
         raise
-    assert hooks.prepared is not None
-    return hooks.conclude(_cut_short(result, hooks.prepared))
+    return gate.conclude(judged.run, _cut_short(result, judged.run), judged.triggers)
 
 
 def _cut_short(result: CompareResult, prepared: Prepared) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from diffgen.comparison.plan import Prepared
 from diffgen.comparison.preflight import RealAnswers, no_answers
-from diffgen.comparison.prepared import Prepared
 from diffgen.comparison.results import class_names
 from diffgen.comparison.smells import Smell, shown_worse
 from diffgen.config import Limits, replace

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from diffgen.comparison.device import resolve_device
-from diffgen.comparison.line import CompareResult
+from diffgen.comparison.stages import CompareResult
 from diffgen.config import Budget, CheckConfig, CompareConfig, replace
 from diffgen.data import load as load_data
 from diffgen.events import Listener, Progress, StopToken

@@ -18,7 +18,7 @@ from diffgen.comparison.device import resolve_batch_size
 from diffgen.comparison.label_order import announce_order, in_order, names_of_classes, order_of_labels
 from diffgen.comparison.preflight import RealAnswers, inspect_real_images, prepare_models
 from diffgen.comparison.real_data import load_for, load_stored
-from diffgen.config import CompareConfig, QuantizeConfig, is_address, roles
+from diffgen.config import CompareConfig, QuantizeConfig, is_address, replace, roles
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.home import expanded
@@ -118,8 +118,10 @@ def quantize(
     before = _open(source, config)
     if is_quantized(source):
         raise UserError(f"{source} is quantized already; give the floating-point model that it was made from.")
-    images, config = load_for(data, (before,), config, progress)
-    calibration = images if calibration_data is None else load_stored(calibration_data, config, progress)
+    images, resize = load_for(data, (before,), config, progress)
+    calibration = (
+        images if calibration_data is None else load_stored(calibration_data, replace(config, resize=resize), progress)
+    )
     if calibration.image_shape != images.image_shape:
         raise UserError(
             f"The images of {calibration.source} have the shape {_shape(calibration)} but those of {images.source} "

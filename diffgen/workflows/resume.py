@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +11,22 @@ import torch
 
 from diffgen.comparison.black_boxes import resume_command
 from diffgen.comparison.learned_from import check_same_answers
-from diffgen.comparison.line import CompareResult, attach_answers, search_and_report
 from diffgen.comparison.machine import device_name, versions
 from diffgen.comparison.opened_run import OpenedRun
+from diffgen.comparison.plan import Objects, Plan
 from diffgen.comparison.preflight import prepare_models
-from diffgen.comparison.prepared import ComparisonHooks, Given, Reopening
+from diffgen.comparison.stages import CompareResult, attach_answers
 from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import ModelSpec
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.extensions import Extensions, in_use
-from diffgen.islands.choice import search_of
 from diffgen.numerics import own_numerics
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.results import read_finished
 from diffgen.threads import all_threads
+from diffgen.workflows.compare import run_stages
 
 
 @own_numerics()
@@ -68,10 +68,8 @@ def resume(
             progress.say(f"The run {folder.path} is done; nothing is left to go on with. Here are its figures again.")
             return done
         own = Extensions.among(technique, generator, filters).of_run(folder.manifest, folder.path)
-        with own.in_use():
-            return resume_comparison(
-                folder, models, data=data, options=options, progress=progress, hooks=ComparisonHooks()
-            )
+        with own.in_use(), resumed_plan(folder, models, data=data, options=options, progress=progress) as plan:
+            return run_stages(plan)
 
 
 def _figures_of_done(folder: RunFolder) -> CompareResult | None:
@@ -84,19 +82,14 @@ def _figures_of_done(folder: RunFolder) -> CompareResult | None:
         return None  # damaged; filters and report are made again
 
 
-def resume_comparison(
-    folder: RunFolder,
-    given: Sequence[Any],
-    *,
-    data: Any,
-    options: Sequence[ModelSpec],
-    progress: Progress,
-    hooks: ComparisonHooks,
-) -> CompareResult:
-    """:func:`resume` of a run that is not done, whose lock the caller holds; ``hooks`` is told what is ready.
+@contextmanager
+def resumed_plan(
+    folder: RunFolder, given: Sequence[Any], *, data: Any, options: Sequence[ModelSpec], progress: Progress
+) -> Iterator[Plan]:
+    """The plan of a run that is not done, whose lock the caller holds.
 
     Raises:
-        UserError, RunError: see :func:`resume`.
+        UserError: see :func:`resume`.
     """
     run = OpenedRun(folder)
     models = run.models(given, options=options, looks_anew=True)
@@ -108,10 +101,8 @@ def resume_comparison(
         attach_answers(models, folder)
         prepare_models(models, images, progress)
         _warn_of_changes(folder, run.device, progress)
-        hooks.models_ready(models, images, run.config)
-        search = search_of(run.config, Reopening(tuple(given), data, options, in_use()))
-        own = Given(models, images, run.config, run.device, progress, hooks, search=search)
-        return search_and_report(own, lambda _: folder)
+        objects = Objects(tuple(given), data, options, in_use())
+        yield Plan(models, images, run.config, run.device, progress, lambda _: folder, objects)
 
 
 def _warn_of_changes(folder: RunFolder, device: torch.device, progress: Progress) -> None:

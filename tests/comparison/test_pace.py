@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diffgen.comparison.pace import affordable_population, with_affordable_population
+from diffgen.comparison.pace import affordable_population
 from diffgen.config import Budget, CompareConfig, SearchConfig, replace
 from diffgen.data import load as load_data
 from diffgen.events import Progress
@@ -44,9 +44,9 @@ def test_slow_models_get_small_generations(milliseconds: int, budget: str, popul
             said.append(text)
 
     config = CompareConfig(budget=Budget.parse(budget))
-    found = with_affordable_population(config, [model, model], digits, Listener())
-    assert found.search.population == population
+    found = affordable_population(config, [model, model], digits, Listener())
+    assert found == population
     assert bool(said) == (population != 500)
     # what the user chose stays
     own = replace(config, search=SearchConfig(population=499))
-    assert with_affordable_population(own, [model, model], digits, Listener()).search.population == 499
+    assert affordable_population(own, [model, model], digits, Listener()) == 499

@@ -12,9 +12,9 @@ import torch
 
 from diffgen.cli import replay as replay_verb
 from diffgen.cli import table
-from diffgen.comparison.line import CompareResult, attach_answers, search_and_report
+from diffgen.comparison.plan import ComparisonHooks, Given
 from diffgen.comparison.preflight import prepare_models
-from diffgen.comparison.prepared import ComparisonHooks, Given
+from diffgen.comparison.stages import CompareResult, attach_answers, search_and_report
 from diffgen.config import Budget, CompareConfig, FilterConfig, to_dict
 from diffgen.data import load
 from diffgen.events import Progress

@@ -12,7 +12,7 @@ import pytest
 from torch import nn
 
 from diffgen.comparison import checkpoints
-from diffgen.comparison.prepared import ComparisonHooks, Prepared, Reopening
+from diffgen.comparison.plan import ComparisonHooks, Prepared, Reopening
 from diffgen.comparison.technique_run import SearchOutcome
 from diffgen.config import (
     Budget,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from diffgen.comparison.prepared import Prepared, Reopening
+from diffgen.comparison.plan import Prepared, Reopening
 from diffgen.config import Budget, CompareConfig, IslandConfig, SettingError, replace
 from diffgen.errors import UserError
 from diffgen.extensions import Extensions

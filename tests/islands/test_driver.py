@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from diffgen.comparison.prepared import Prepared, Reopening
+from diffgen.comparison.plan import Prepared, Reopening
 from diffgen.comparison.technique_run import SearchOutcome, make_loop
 from diffgen.config import Budget, replace
 from diffgen.errors import RunError

@@ -13,7 +13,7 @@ from torch import nn
 
 from diffgen.comparison import checkpoints
 from diffgen.comparison import line as comparison
-from diffgen.comparison.line import CompareResult
+from diffgen.comparison.stages import CompareResult
 from diffgen.config import (
     Budget,
     CheckConfig,

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from lxml import etree
 
-from diffgen.comparison.line import CompareResult
+from diffgen.comparison.stages import CompareResult
 from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, SourceConfig, replace
 from diffgen.data import load
 from diffgen.errors import UserError

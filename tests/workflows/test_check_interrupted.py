@@ -61,7 +61,7 @@ def test_an_interrupted_search_is_an_error(
 def test_ctrl_c_after_the_search_leaves_a_verdict_that_says_so(
     model_files: dict[str, Path], config: CheckConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("diffgen.comparison.line.judge_triggers", lambda *a, **s: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr("diffgen.comparison.stages.judge_triggers", lambda *a, **s: signal.raise_signal(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         check(model_files["a"], model_files["b"], data="digits:test", config=config, output=tmp_path / "cut")
     assert record_of(tmp_path / "cut")["values"]["search"]["problem"] == "The check was interrupted."

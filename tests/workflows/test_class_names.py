@@ -14,7 +14,7 @@ import onnx
 import pytest
 
 from diffgen.cli.table import print_result
-from diffgen.comparison.line import CompareResult
+from diffgen.comparison.stages import CompareResult
 from diffgen.config import Budget, CompareConfig, FilterConfig, GanConfig, ModelSpec, SearchConfig
 from diffgen.data import load
 from diffgen.models import load as load_model

@@ -14,7 +14,7 @@ import torch
 
 import diffgen
 from diffgen.comparison import checkpoints
-from diffgen.comparison.line import CompareResult
+from diffgen.comparison.stages import CompareResult
 from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import Budget, CompareConfig, from_dict, replace
 from diffgen.errors import RunError, UserError

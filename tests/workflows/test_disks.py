@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from diffgen.comparison.line import CompareResult
+from diffgen.comparison.stages import CompareResult
 from diffgen.config import Budget, CompareConfig, replace
 from diffgen.errors import RunError, UserError
 from diffgen.runs import files

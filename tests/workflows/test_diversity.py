@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from diffgen.comparison.line import CompareResult
 from diffgen.comparison.measured_diversity import SUBSET, measure_diversity
+from diffgen.comparison.stages import CompareResult
 from diffgen.features import cells
 from diffgen.features.encoder import DomainEncoder
 from diffgen.report.reading.run import report_data

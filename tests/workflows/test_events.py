@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from diffgen.comparison import checkpoints
-from diffgen.comparison.line import CompareResult
+from diffgen.comparison.stages import CompareResult
 from diffgen.config import Budget, CompareConfig
 from diffgen.errors import Stopped
 from diffgen.events import BehaviourFound, Event, StageEnded, StageStarted, StopToken, TriggersFound

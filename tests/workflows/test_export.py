@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from diffgen.comparison.line import CompareResult
+from diffgen.comparison.stages import CompareResult
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
 from diffgen.workflows.export import export

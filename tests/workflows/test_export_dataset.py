@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from diffgen.cli import main
-from diffgen.comparison.line import CompareResult
+from diffgen.comparison.stages import CompareResult
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder

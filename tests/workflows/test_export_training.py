@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from diffgen.comparison.line import CompareResult
+from diffgen.comparison.stages import CompareResult
 from diffgen.config import Budget, CompareConfig, FilterConfig, SourceConfig, TrainingSetConfig, replace
 from diffgen.data import load
 from diffgen.errors import UserError

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from diffgen.comparison.line import CompareResult
+from diffgen.comparison.stages import CompareResult
 from diffgen.config import Budget, CompareConfig, SourceConfig, replace
 from diffgen.data import load
 from diffgen.errors import UserError

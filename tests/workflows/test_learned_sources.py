@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from diffgen.comparison.line import CompareResult
 from diffgen.comparison.requirements import check_settings
+from diffgen.comparison.stages import CompareResult
 from diffgen.config import CompareConfig, GeneratorConfig, SourceConfig, replace
 from diffgen.data.split import DataSplit
 from diffgen.errors import RunError, UserError

@@ -14,7 +14,7 @@ import pytest
 from lxml import etree
 
 from benchmarks.nets_of_kinds import make_nets
-from diffgen.comparison.line import CompareResult
+from diffgen.comparison.stages import CompareResult
 from diffgen.config import Budget, CheckConfig, CompareConfig, FilterConfig, Limits, ModelSpec, Preprocessing
 from diffgen.config.filters import ReconstructionSettings
 from diffgen.data import load

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from diffgen.comparison import checkpoints
-from diffgen.comparison.line import CompareResult
+from diffgen.comparison.stages import CompareResult
 from diffgen.config import CompareConfig, GanConfig, GeneratorConfig, SourceConfig, SplitConfig, from_dict, replace
 from diffgen.config.filters import ReconstructionSettings
 from diffgen.data import load
@@ -245,7 +245,7 @@ def test_what_cannot_be(
         raise AssertionError("something was trained, or the models were asked")
 
     monkeypatch.chdir(files["g"].parent)
-    monkeypatch.setattr("diffgen.comparison.line._look_at_data", asked)
+    monkeypatch.setattr("diffgen.comparison.stages._look_at_data", asked)
     with pytest.raises(UserError, match=message):
         compare(by_rows, by_columns, data="digits:test", config=config, output=tmp_path / "run", **settings)
     assert not (tmp_path / "run").exists()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from diffgen.comparison.line import CompareResult
+from diffgen.comparison.stages import CompareResult
 from diffgen.config import CheckConfig, CompareConfig, Limits, SelectorConfig, replace
 from diffgen.runs import parts
 from diffgen.runs.arrays import read_arrays

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from diffgen.comparison.line import CompareResult
+from diffgen.comparison.stages import CompareResult
 from diffgen.config import CompareConfig, ModelSpec, Opening, RemoteConfig
 from diffgen.errors import ServiceError, UserError
 from diffgen.runs.checkpoints import has_checkpoint

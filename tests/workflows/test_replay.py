@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from diffgen.cli import main
-from diffgen.comparison.line import CompareResult
+from diffgen.comparison.stages import CompareResult
 from diffgen.config import CompareConfig, replace
 from diffgen.errors import UserError
 from diffgen.workflows.browse import Wanted, browse

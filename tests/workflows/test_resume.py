@@ -15,7 +15,7 @@ import torch
 
 from diffgen.comparison import checkpoints
 from diffgen.comparison import line as comparison
-from diffgen.comparison.line import CompareResult
+from diffgen.comparison.stages import CompareResult
 from diffgen.config import CompareConfig, SourceConfig, replace
 from diffgen.errors import RunError, UserError
 from diffgen.events import StopToken

@@ -20,8 +20,8 @@ import diffgen
 from diffgen.cli import main
 from diffgen.cli.select import _print
 from diffgen.comparison.black_boxes import stored_models
-from diffgen.comparison.line import CompareResult
 from diffgen.comparison.opened_run import OpenedRun
+from diffgen.comparison.stages import CompareResult
 from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CompareConfig, SelectorConfig
 from diffgen.data import load

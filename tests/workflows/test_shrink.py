@@ -12,8 +12,8 @@ import torch
 from diffgen.comparison.black_boxes import stored_models
 from diffgen.comparison.filter_chain import make_pipeline
 from diffgen.comparison.image_source import prepare_source
-from diffgen.comparison.line import CompareResult
 from diffgen.comparison.opened_run import OpenedRun
+from diffgen.comparison.stages import CompareResult
 from diffgen.config import CompareConfig, from_dict
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError

@@ -1,4 +1,4 @@
-"""What a check does on the way of a comparison: it measures before the search, and gives the verdict after it."""
+"""What a check does between the stages of a comparison: it refuses, measures, and gives the verdict."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ import numpy as np
 import torch
 
 from diffgen.comparison.black_boxes import resume_command
-from diffgen.comparison.jury import PreparedJury
-from diffgen.comparison.preflight import RealAnswers, silences_since
-from diffgen.comparison.prepared import ComparisonHooks, Prepared
+from diffgen.comparison.plan import Plan, Prepared
+from diffgen.comparison.preflight import silences_since
 from diffgen.comparison.results import class_names
 from diffgen.comparison.variations import vary
-from diffgen.config import CheckConfig, CompareConfig, replace, to_dict
+from diffgen.config import CheckConfig, replace, to_dict
 from diffgen.events import Progress
 from diffgen.gate.answers import accuracy_drop, largest_shift, rate, top5_rate
 from diffgen.gate.conditions import evaluate
@@ -42,42 +41,42 @@ from diffgen.sampling import affordable_rows
 from diffgen.sources.draws import UnsearchedDraws
 from diffgen.tasks.classification import disagree, rows_by_key
 from diffgen.tasks.kept_answers import KeptAnswers
-from diffgen.types import BoolArray, ImageSet, Int64Array, UInt8Array
+from diffgen.types import BoolArray, Int64Array, UInt8Array
 from diffgen.workflows.check_real import on_real_images, unanswered, what_counts
-from diffgen.workflows.check_requirements import (
-    check_base,
-    check_jury,
-    check_labels,
-    check_outputs,
-    check_store,
-    check_tables,
-)
+from diffgen.workflows.check_requirements import check_labels, check_outputs, check_store, check_tables
 
 _BATCH = 1024
 _DRAWS = 20  # images drawn for each valid one that is wanted, at most
 
 
 @dataclass
-class CheckHooks(ComparisonHooks):
-    """Measures on the way of the comparison, and gives the verdict at its end."""
+class Gate:
+    """A check: what it asks for, what the store knows, and what was measured until now.
+
+    Attributes:
+        config: the limits.
+        place: of the store, or None: there is none.
+        store: what was accepted before.
+        accepted: values and behaviours of it.
+        progress: where to say how far it is.
+        values: measured until now.
+    """
 
     config: CheckConfig
     place: Path | None
     store: Store
     accepted: tuple[Acceptance, ...]
     progress: Progress
-    prepared: Prepared | None = None
     values: GateValues = field(default_factory=GateValues)
 
     def __post_init__(self) -> None:
         self._started = time.monotonic()
         self._answers: KeptAnswers | None = None
         self._shown: dict[str, np.ndarray[Any, Any]] = {}
-        self._triggers: TriggerTable | None = None
-        self._unanswered: list[int] = []
         self._met = np.zeros(len(self.store.behaviours), dtype=np.int64)
 
     def about(self) -> dict[str, Any]:
+        """What the manifest says of the check; JSON values."""
         settings = to_dict(self.config)
         del settings["compare"]  # in config.toml
         # whoever goes on with the check may do so from another folder
@@ -85,22 +84,20 @@ class CheckHooks(ComparisonHooks):
 
     # -- before the search ---------------------------------------------------------------------------------------------
 
-    def models_ready(self, models: tuple[BlackBox, ...], images: ImageSet, config: CompareConfig) -> None:
-        check_labels(self.config, images, config)
-        check_tables(self.config, self.store, models)
-        check_outputs(models)
+    def refuse(self, plan: Plan) -> None:
+        """See that what is asked for can be measured with these models and images.
+
+        Raises:
+            UserError: it cannot.
+        """
+        check_labels(self.config, plan.images, plan.config)
+        check_tables(self.config, self.store, plan.models)
+        check_outputs(plan.models)
         if self.place is not None and self.store.behaviours:
-            check_store(self.store, self.place, models, images)
+            check_store(self.store, self.place, plan.models, plan.images)
 
-    def real_ready(self, images: ImageSet, real: RealAnswers) -> None:
-        check_base(images, real)
-
-    def jury_ready(self, jury: PreparedJury) -> None:
-        check_jury(self.config, jury)
-
-    def search_ready(self, prepared: Prepared) -> None:
-        self.prepared = prepared
-        self._unanswered = [model.unanswered for model in prepared.models]
+    def measure(self, prepared: Prepared) -> None:
+        """Ask about the store, real images, variations of them and random pictures."""
         if self.store.behaviours:
             stored = self._stored_images(prepared.images.image_shape)
             self._answers = _ask(prepared.models, stored, "Replaying the store", self.progress)
@@ -174,29 +171,26 @@ class CheckHooks(ComparisonHooks):
                 shift_random=Shift(largest_shift(kept), count),
             )
 
-    def judged(self, prepared: Prepared, triggers: TriggerTable) -> None:
-        self._triggers = triggers  # the report is drawn with the verdict
-        self.prepared = prepared
-        unsteady = tuple(filter(None, prepared.real.unsteady))
-        self.values = replace(self.values, steadiness=replace(self.values.steadiness, unsteady=unsteady))
-
     # -- after it ------------------------------------------------------------------------------------------------------
 
-    def conclude(self, problem: str) -> CheckResult:
-        """The verdict, written to the run folder; ``problem`` says why the search did not come to its end, if so."""
-        prepared = self.prepared
-        assert prepared is not None
+    def conclude(self, prepared: Prepared, problem: str, triggers: TriggerTable | None = None) -> CheckResult:
+        """The verdict, written to the run folder.
+
+        Args:
+            prepared: what the search worked with.
+            problem: why the search did not come to its end, or nothing.
+            triggers: what it found, judged; None: what the folder holds of an earlier search that came to its end.
+        """
         folder = prepared.folder
         names = class_names(prepared.models, prepared.images)
         judged = folder.has_arrays("verdicts") and folder.file("results.json").is_file()
-        written = read_results(folder, self._triggers) if judged else None
+        written = read_results(folder, triggers) if judged else None
         # a check that broke off before wrote its verdict there, and what was known until then
         finished = written if isinstance(written, RunResults) else None
         queries = 0 if finished is None else finished.queries
         changed = self._changed_in_store(prepared)
         # the search may meet a picture of the store again; it is counted as one of the store's
         met = {image.tobytes() for each in changed for image in each.images}
-        triggers = self._triggers
         if finished is not None and triggers is None:
             triggers = folder.read_judged()
         found = [] if triggers is None or finished is None else [found_by_search(triggers, met)]
@@ -206,7 +200,8 @@ class CheckHooks(ComparisonHooks):
             search=SearchState(queries, problem),
             behaviours=behaviours,
             known=self._known(),
-            silences=(*prepared.real.silences, *silences_since(prepared.models, self._unanswered)),
+            silences=(*prepared.real.silences, *silences_since(prepared.models, prepared.unanswered)),
+            steadiness=replace(self.values.steadiness, unsteady=tuple(filter(None, prepared.real.unsteady))),
         )
         files, data = folder.manifest["files"], folder.manifest["data"]
         record = make_record(

@@ -1,8 +1,8 @@
-"""From a pair of models and real images to a report: preflight -> GAN -> search -> filters -> report."""
+"""The stages of a comparison: look, learn, begin, search, judge. A check calls them, too, and measures between them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
@@ -11,30 +11,28 @@ from typing import Any
 from diffgen.comparison.auto_encoder import prepare_auto_encoder
 from diffgen.comparison.black_boxes import resume_command
 from diffgen.comparison.classes import LABELS_NOT_USED, NO_JURY_WITHOUT_LABELS
-from diffgen.comparison.device import resolve_batch_size
 from diffgen.comparison.filter_chain import make_pipeline
 from diffgen.comparison.image_source import prepare_source
 from diffgen.comparison.jury import PreparedJury, RealLabels, announce, prepare_jury, why_no_jury
 from diffgen.comparison.operator_curves import write_operator_curves
+from diffgen.comparison.plan import Learned, Plan, Prepared
 from diffgen.comparison.preflight import RealAnswers, inspect_real_images, silences_since
-from diffgen.comparison.prepared import Given, Prepared
 from diffgen.comparison.requirements import check_jury, check_seeds, filter_names, needs_of, uses_auto_encoder
 from diffgen.comparison.results import write_outcome
 from diffgen.comparison.same_models import check_same_models, drifts
-from diffgen.comparison.technique_run import real_images, run_search, try_out_technique
-from diffgen.config import CompareConfig, replace, roles
-from diffgen.data.split import DataSplit
+from diffgen.comparison.technique_run import SearchOutcome, real_images, try_out_technique
+from diffgen.config import replace, roles
 from diffgen.features import cells as cell_store
-from diffgen.features.cells import Cells
 from diffgen.judging.verdicts import judge_triggers
 from diffgen.models import BlackBox
 from diffgen.models.loading import file_digest
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.many import ManyFigures
 from diffgen.runs.results import RunResults
+from diffgen.runs.triggers import TriggerTable
 from diffgen.sampling import LARGE_BYTES
 from diffgen.side_by_side import SideBySide
-from diffgen.sources.base import FamilyContext, ImageSource
+from diffgen.sources.base import FamilyContext
 from diffgen.tasks.classification import listed
 from diffgen.wording import percent
 
@@ -142,76 +140,44 @@ def before_the_search() -> Iterator[None]:
         raise
 
 
-def search_and_report(given: Given, open_folder: Callable[[CompareConfig], RunFolder]) -> CompareResult:
-    """Everything that a new run and a resumed one have in common.
-
-    Args:
-        given: the models are prepared.
-        open_folder: makes the run folder, or gives that of the run, for the settings with everything in them that was
-            found out; called when all is ready for the search.
-
-    Raises:
-        UserError, RunError: see :func:`diffgen.workflows.compare.compare`.
-    """
-    with before_the_search():
-        looked = _look_at_data(given)
-        given = replace(given, config=looked.config)
-        try_out_technique(given, looked.source, looked.real, looked.cells)
-        folder = open_folder(looked.config)
+@contextmanager
+def kept(run: Prepared) -> Iterator[None]:
+    """A part of the work after which, if it breaks off, the run can be gone on with; it is told to say how."""
     try:
-        return _search_and_judge(_prepare(given, folder, looked))
+        yield
     except (KeyboardInterrupt, Exception) as error:
-        again = resume_command(folder, given.config)
-        error.add_note(f"what was found is kept; go on with '{again}'")
+        error.add_note(f"what was found is kept; go on with '{resume_command(run.folder, run.config)}'")
         raise
 
 
-@dataclass(frozen=True)
-class _Looked:
-    """What is there before the run folder is; see :class:`diffgen.comparison.prepared.Prepared`."""
-
-    config: CompareConfig
-    real: RealAnswers
-    split: DataSplit
-    source: ImageSource
-    cells: Cells
-    jury: PreparedJury
-    context: FamilyContext
-
-
-def prepare_again(given: Given, folder: RunFolder, real: RealAnswers) -> Prepared:
-    """What a search works with, for a run that another process has prepared before; writes nothing but the cache.
-
-    Args:
-        given: the models are prepared.
-        folder: of the run.
-        real: what the models say of the real images.
+def without_jury(plan: Plan) -> PreparedJury | None:
+    """That there is no jury, and why, where this is known before the models are asked; None: there may be one.
 
     Raises:
-        UserError: something that the run was prepared with is no longer there.
+        UserError: the settings name the filter that asks it.
     """
-    return _assembled(given, folder, _look_at_data(given, real))
-
-
-def _look_at_data(given: Given, real: RealAnswers | None = None) -> _Looked:
-    """Everything before the search: the models on the real images, the jury, the source, the cells."""
-    images, config, device, progress = given.images, given.config, given.device, given.progress
-    unknown, split = config.data_labels == "ignore", DataSplit(images, config.split)
-
-    def settled(jury: PreparedJury) -> PreparedJury:
-        progress.say(jury.missing or str(jury.figures))
-        check_jury(config, jury.reason)
-        given.hooks.jury_ready(jury)
-        return jury
-
     # what the models agree on may be as far from the truth as such labels: these are pictures of something else
-    missing = NO_JURY_WITHOUT_LABELS if unknown else why_no_jury(split)
-    jury = settled(PreparedJury(missing=missing)) if missing else None
-    if real is None:
-        real = inspect_real_images(given.models, images, progress=progress)
-    if unknown:
+    missing = NO_JURY_WITHOUT_LABELS if plan.config.data_labels == "ignore" else why_no_jury(plan.split)
+    return _said(PreparedJury(missing=missing), plan) if missing else None
+
+
+def _said(jury: PreparedJury, plan: Plan) -> PreparedJury:
+    plan.progress.say(jury.missing or str(jury.figures))
+    check_jury(plan.config, jury.reason)
+    return jury
+
+
+def look(plan: Plan) -> RealAnswers:
+    """Ask the models about the real images, and say what they answer.
+
+    Raises:
+        UserError: the technique can begin with none of these images.
+    """
+    images, progress = plan.images, plan.progress
+    real = inspect_real_images(plan.models, images, progress=progress)
+    if plan.config.data_labels == "ignore":
         real = replace(real, summary=replace(real.summary, warnings=(LABELS_NOT_USED, *real.summary.warnings)))
-    summary, letters = real.summary, roles(given.models)
+    summary, letters = real.summary, roles(plan.models)
     accuracies = [f"{role} {percent(share, 2)}" for role, share in zip(letters, summary.accuracy or (), strict=False)]
     outputs = [f"{output} ({role})" for role, output in zip(letters, summary.outputs, strict=True)]
     progress.say(
@@ -222,21 +188,34 @@ def _look_at_data(given: Given, real: RealAnswers | None = None) -> _Looked:
     )
     for warning in summary.warnings:
         progress.warn(warning)
-    given.hooks.real_ready(images, real)
-    check_seeds(config, real_images(images, real), images.source)
+    check_seeds(plan.config, real_images(images, real), images.source)
+    return real
+
+
+def learn(plan: Plan, real: RealAnswers, jury: PreparedJury | None) -> Learned:
+    """Train the jury, the source and what the cells and the filters ask; each is taken from the cache if it is there.
+
+    Args:
+        plan: the models are prepared.
+        real: what the models say of the real images.
+        jury: see :func:`without_jury`.
+
+    Returns:
+        the plan, whose settings name the filters: a replay must not guess again.
+    """
+    images, config, device, progress, split = plan.images, plan.config, plan.device, plan.progress, plan.split
     # of a large set each network holds some hundred megabytes of what it learns from
     with SideBySide(device, progress, at_once=images.images.nbytes <= LARGE_BYTES) as side:
         make_cells = side.begin(lambda own: cell_store.prepare(images, device=device, progress=own))
         learn_to_redraw = None
-        if uses_auto_encoder(config, jury=not unknown):
+        if uses_auto_encoder(config, jury=config.data_labels != "ignore"):
             learn_to_redraw = side.begin(lambda own: prepare_auto_encoder(split, config, device=device, progress=own))
         if jury is None:
             known = RealLabels.of(images, real)
-            jury = settled(prepare_jury(split, known, config, device=device, progress=progress))
+            jury = _said(prepare_jury(split, known, config, device=device, progress=progress), plan)
         cells = make_cells()
         if learn_to_redraw is not None:
             learn_to_redraw()  # source and filters find it in the cache
-    # which filters there are becomes part of the settings: a replay must not guess again
     names = filter_names(config, jury=jury.recogniser is not None)
     config = replace(config, filters=replace(config.filters, names=names))
     context = FamilyContext(
@@ -248,103 +227,123 @@ def _look_at_data(given: Given, real: RealAnswers | None = None) -> _Looked:
         answers=real.answers.probabilities,
         encoding=needs_of(config).encoder,
     )
-    return _Looked(config, real, split, prepare_source(split, config, context), cells, jury, context)
+    source = prepare_source(split, config, context)
+    plan = replace(plan, config=config)
+    return Learned(**_fields(plan), real=real, cells=cells, jury=jury, source=source, context=context)
 
 
-def _prepare(given: Given, folder: RunFolder, looked: _Looked) -> Prepared:
-    """Note in the manifest what the search will work with, and prepare the rest."""
-    check_same_models(given.models, looked.real, given.images.images, folder)
-    source, jury = looked.source, looked.jury
+def begin(learned: Learned) -> Prepared:
+    """Make the run folder, or open that of the run; see that all is as it was, and calibrate the filters.
+
+    Raises:
+        UserError: a technique of the user's own proposes what no model can be asked.
+    """
+    try_out_technique(learned)
+    folder = learned.open_folder(learned.config)
+    check_same_models(learned.models, learned.real, learned.images.images, folder)
+    source, jury, progress = learned.source, learned.jury, learned.progress
     gan = None if source.artifact is None else file_digest(source.artifact)
     if folder.manifest.get("gan", gan) != gan:
-        given.progress.warn(
+        progress.warn(
             "The network that drew the run's pictures is no longer in the cache, and the one that was trained now "
             "differs; the run goes on, but ends with other triggers than without the break."
         )
-    layout = None if source.source is None else source.source.space.layout().as_dict()
-    alone = [role for role, model in zip(roles(given.models), given.models, strict=True) if model.alone]
-    announce(jury, folder, given.progress)
+    announce(jury, folder, progress)
     folder.save_manifest(
         status="running",
         gan=gan,
-        latents=layout,
-        asked_alone=alone,
-        warnings=_warned(given, folder),
+        latents=None if source.source is None else source.source.space.layout().as_dict(),
+        asked_alone=[role for role, model in zip(roles(learned.models), learned.models, strict=True) if model.alone],
+        warnings=_warned(learned, folder),
         **({} if jury.note is None else {"jury": jury.note}),
     )
-    return _assembled(given, folder, looked)
+    return with_filters(learned, folder)
 
 
-def _warned(given: Given, folder: RunFolder) -> list[str]:
+def _warned(plan: Plan, folder: RunFolder) -> list[str]:
     """What the user was warned of, each sentence once: also before the run was gone on with."""
-    return list(dict.fromkeys([*folder.manifest.get("warnings", ()), *given.progress.warned]))
+    return list(dict.fromkeys([*folder.manifest.get("warnings", ()), *plan.progress.warned]))
 
 
-def _assembled(given: Given, folder: RunFolder, looked: _Looked) -> Prepared:
-    """Calibrate the filters, and put together what the search works with."""
-    source, jury = looked.source, looked.jury
-    batch_size = resolve_batch_size(given.config.batch_size, given.device)
+def with_filters(learned: Learned, folder: RunFolder) -> Prepared:
+    """Calibrate the filters; nothing is written to the folder."""
     pipeline = make_pipeline(
-        looked.split,
-        source.scorer,
-        given.config,
-        recogniser=jury.recogniser,
-        batch_size=batch_size,
-        device=given.device,
-        progress=given.progress,
+        learned.split,
+        learned.source.scorer,
+        learned.config,
+        recogniser=learned.recogniser,
+        batch_size=learned.batch_size,
+        device=learned.device,
+        progress=learned.progress,
     )
-    return Prepared(
-        **{each.name: getattr(given, each.name) for each in fields(Given)},
-        **{each.name: getattr(looked, each.name) for each in fields(_Looked) if each.name != "config"},
-        folder=folder,
-        pipeline=pipeline,
-        batch_size=batch_size,
-    )
+    unanswered = tuple(model.unanswered for model in learned.models)
+    return Prepared(**_fields(learned), folder=folder, pipeline=pipeline, unanswered=unanswered)
 
 
-def _search_and_judge(prepared: Prepared) -> CompareResult:
-    models, folder, progress = prepared.models, prepared.folder, prepared.progress
-    unanswered = [model.unanswered for model in models]
-    prepared.hooks.search_ready(prepared)
-    outcome = (prepared.search or run_search)(prepared)
+def _fields(plan: Plan) -> dict[str, Any]:
+    return {each.name: getattr(plan, each.name) for each in fields(plan)}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a search found, judged, and its figures, which are written.
+
+    Attributes:
+        run: as it is after the models were asked once more whether they are still the same.
+        triggers: with their verdicts.
+    """
+
+    run: Prepared
+    outcome: SearchOutcome
+    triggers: TriggerTable
+    results: RunResults
+
+
+def judge(run: Prepared, outcome: SearchOutcome) -> Judged:
+    """Ask models, filters and jury about what a search found, count it, and write the figures."""
+    models, folder, progress = run.models, run.folder, run.progress
     triggers = judge_triggers(
         models,
         folder.read_triggers(images=outcome.images),
-        prepared.pipeline,
-        prepared.cells,
-        near_duplicate=prepared.config.filters.near_duplicate,
-        verify_limit=prepared.config.verify_limit,
-        real_labels=prepared.images.labels,
-        real_differing=prepared.real.disagreements,
-        recogniser=prepared.recogniser,
-        taught_labels=prepared.jury.labels,
+        run.pipeline,
+        run.cells,
+        near_duplicate=run.config.filters.near_duplicate,
+        verify_limit=run.config.verify_limit,
+        real_labels=run.images.labels,
+        real_differing=run.real.disagreements,
+        recogniser=run.recogniser,
+        taught_labels=run.jury.labels,
         progress=progress,
     )
     if not outcome.interrupted:
-        write_operator_curves(prepared, outcome.queries)
-        prepared = _asked_again(prepared, outcome.queries)
-    for silence in silences_since(models, unanswered):
+        write_operator_curves(run, outcome.queries)
+        run = _asked_again(run, outcome.queries)
+    for silence in silences_since(models, run.unanswered):
         progress.warn(silence)
     for model in models:
         if model.answers.cost_summary:
             progress.say(model.answers.cost_summary)
     with progress.stage("Counting what was found"):
-        results = write_outcome(prepared, outcome, triggers)
-    prepared.hooks.judged(prepared, triggers)
-    for warning in results.warnings:
-        progress.warn(warning)
-    status = "interrupted" if outcome.interrupted else "done"
-    folder.save_manifest(status=status, warnings=_warned(prepared, folder))
-    go_on = resume_command(folder, prepared.config) if outcome.interrupted else ""
-    return CompareResult.of(folder, results, go_on, prepared.real.doubts)
+        results = write_outcome(run, outcome, triggers)
+    return Judged(run, outcome, triggers, results)
 
 
-def _asked_again(prepared: Prepared, queries: int) -> Prepared:
-    """What is prepared, with a warning of each model that has drifted since it was asked about the real images."""
-    found, real = drifts(prepared, queries), prepared.real
+def _asked_again(run: Prepared, queries: int) -> Prepared:
+    """The run, with a warning of each model that has drifted since it was asked about the real images."""
+    found, real = drifts(run, queries), run.real
     unsteady = tuple(before or now for before, now in zip(real.unsteady, found, strict=True))
     drifted = [each for each in found if each]
     for sentence in drifted:
-        prepared.progress.warn(sentence)
+        run.progress.warn(sentence)
     summary = replace(real.summary, warnings=(*real.summary.warnings, *drifted))
-    return replace(prepared, real=replace(real, summary=summary, unsteady=unsteady))
+    return replace(run, real=replace(real, summary=summary, unsteady=unsteady))
+
+
+def finish(judged: Judged) -> CompareResult:
+    """Note in the manifest how the run ended, and give its figures."""
+    run, interrupted = judged.run, judged.outcome.interrupted
+    for warning in judged.results.warnings:
+        run.progress.warn(warning)
+    run.folder.save_manifest(status="interrupted" if interrupted else "done", warnings=_warned(run, run.folder))
+    go_on = resume_command(run.folder, run.config) if interrupted else ""
+    return CompareResult.of(run.folder, judged.results, go_on, run.real.doubts)
