@@ -12,9 +12,9 @@ import torch
 
 from diffgen.cli import replay as replay_verb
 from diffgen.cli import table
-from diffgen.comparison.plan import ComparisonHooks, Given
+from diffgen.comparison.plan import Plan
 from diffgen.comparison.preflight import prepare_models
-from diffgen.comparison.stages import CompareResult, attach_answers, search_and_report
+from diffgen.comparison.stages import CompareResult, attach_answers
 from diffgen.config import Budget, CompareConfig, FilterConfig, to_dict
 from diffgen.data import load
 from diffgen.events import Progress
@@ -26,6 +26,7 @@ from diffgen.runs.folder import RunFolder
 from diffgen.runs.many import ManyFigures
 from diffgen.runs.results import read_finished
 from diffgen.types import ImageSet
+from diffgen.workflows.compare import run_stages
 from diffgen.workflows.demo import convolutional_classifier, dense_classifier, train_classifier
 from diffgen.workflows.export import columns_of, export
 from diffgen.workflows.label import label_export, label_import
@@ -78,7 +79,7 @@ def result(models: tuple[BlackBox, ...], digits: ImageSet, tmp_path_factory: pyt
         attach_answers(models, folder)
         return folder
 
-    return search_and_report(Given(models, digits, config, CPU, Progress(), ComparisonHooks()), open_folder)
+    return run_stages(Plan(models, digits, config, CPU, Progress(), open_folder))
 
 
 def test_every_answer_and_every_behaviour_is_of_three(result: CompareResult, models: tuple[BlackBox, ...]) -> None:

@@ -12,7 +12,9 @@ import pytest
 from torch import nn
 
 from diffgen.comparison import checkpoints
-from diffgen.comparison.plan import ComparisonHooks, Prepared, Reopening
+from diffgen.comparison.plan import Objects, Prepared
+from diffgen.comparison.settle import Request, settled_plan
+from diffgen.comparison.stages import begin, learn, look, without_jury
 from diffgen.comparison.technique_run import SearchOutcome
 from diffgen.config import (
     Budget,
@@ -32,7 +34,6 @@ from diffgen.islands.begin import job_of
 from diffgen.islands.crew import Crew
 from diffgen.islands.messages import Job
 from diffgen.runs.folder import RunFolder
-from diffgen.workflows.compare import run_comparison
 from diffgen.workflows.demo import convolutional_classifier, dense_classifier, train_classifier
 from tests.islands.in_turn import InTurn
 from tests.recording import Recording
@@ -51,18 +52,6 @@ CONFIG = CompareConfig(
 )
 
 
-class _Ready(Exception):
-    """The search would begin now."""
-
-    def __init__(self, prepared: Prepared) -> None:
-        self.prepared = prepared
-
-
-class _UntilTheSearch(ComparisonHooks):
-    def search_ready(self, prepared: Prepared) -> None:
-        raise _Ready(prepared)
-
-
 @pytest.fixture(scope="session")
 def networks() -> tuple[nn.Module, nn.Module]:
     """Two small classifiers, asked in this process."""
@@ -75,18 +64,9 @@ def networks() -> tuple[nn.Module, nn.Module]:
 def prepared(networks: tuple[nn.Module, nn.Module], tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     """What a search on islands works with; its folder is not to be changed."""
     folder = tmp_path_factory.mktemp("runs") / "prepared"
-    with pytest.raises(_Ready) as caught:
-        run_comparison(
-            networks,
-            data="digits:test",
-            config=CONFIG,
-            output=folder,
-            force=False,
-            progress=Progress(),
-            command="a test",
-            hooks=_UntilTheSearch(),
-        )
-    return caught.value.prepared
+    request = Request(networks, "digits:test", CONFIG, folder, force=False, command="a test")
+    with settled_plan(request, Progress()) as plan:
+        return begin(learn(plan, look(plan), without_jury(plan)))
 
 
 @dataclass
@@ -111,9 +91,11 @@ class Search:
     def on(self, crew: Callable[[Job], Crew]) -> SearchOutcome:
         """Begin, or go on, with workers that ``crew`` makes."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(driver, "make_crew", lambda prepared, reopening: crew(job_of(prepared, reopening)))
-            now = replace(self.prepared, folder=RunFolder.open(self.run), progress=self.listener.progress)
-            return driver.search_on_islands(now, reopening=Reopening(self.networks))
+            patch.setattr(driver, "make_crew", lambda prepared: crew(job_of(prepared)))
+            folder, objects = RunFolder.open(self.run), Objects(self.networks)
+            return driver.search_on_islands(
+                replace(self.prepared, folder=folder, objects=objects, progress=self.listener.progress)
+            )
 
     @property
     def columns(self) -> dict[str, np.ndarray]:

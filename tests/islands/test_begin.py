@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from diffgen.comparison.plan import Prepared, Reopening
+from diffgen.comparison.plan import Objects, Prepared
 from diffgen.config import Budget, CompareConfig, IslandConfig, SettingError, replace
 from diffgen.errors import UserError
 from diffgen.extensions import Extensions
@@ -45,12 +45,12 @@ def test_workers_share_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_objects_that_cannot_be_sent(prepared: Prepared, told: Callable[..., None]) -> None:
-    for case, reopening in (
-        ("a model that is a lambda", Reopening((lambda images: images, None))),
-        ("a technique of a function's own", Reopening(extensions=Extensions(technique=_local_class()))),
+    for case, objects in (
+        ("a model that is a lambda", Objects((lambda images: images, None))),
+        ("a technique of a function's own", Objects(extensions=Extensions(technique=_local_class()))),
     ):
         with pytest.raises(UserError) as caught:
-            job_of(prepared, reopening)
+            job_of(replace(prepared, objects=objects))
         told("Workers", case, caught.value)
 
 

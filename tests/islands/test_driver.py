@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from diffgen.comparison.plan import Prepared, Reopening
+from diffgen.comparison.plan import Objects, Prepared
 from diffgen.comparison.technique_run import SearchOutcome, make_loop
 from diffgen.config import Budget, replace
 from diffgen.errors import RunError
@@ -95,7 +95,7 @@ def test_migrants_change_what_is_found_but_not_before_the_third_epoch(search: Ma
 
 def test_what_others_found_leaves_the_reward_of_recognised_pictures(search: Make) -> None:
     run = search()
-    job = job_of(replace(run.prepared, folder=RunFolder.open(run.run)), Reopening(run.networks))
+    job = job_of(replace(run.prepared, folder=RunFolder.open(run.run), objects=Objects(run.networks)))
     first, second = (Island(job, number, lambda said: None, StopToken()) for number in range(2))
     for island in (first, second):
         island.begin(Begin(None, None, 0.0))
