@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 from diffgen.comparison import checkpoints
-from diffgen.comparison import line as comparison
 from diffgen.comparison.stages import CompareResult
 from diffgen.config import (
     Budget,
@@ -27,6 +26,7 @@ from diffgen.config import (
 )
 from diffgen.config.filters import JurySettings, ReconstructionSettings
 from diffgen.data import load
+from diffgen.islands import choice as comparison
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
 from diffgen.workflows.demo import (

@@ -100,7 +100,7 @@ def test_every_single_step_of_writing_fails(
 
 _KILLED_AT = """
 import os, signal, sys
-from diffgen.comparison import checkpoints, line as workflow
+from diffgen.comparison import checkpoints, stages as workflow
 from diffgen.cli import main
 checkpoints.SECONDS, checkpoints.SHARE = 0.0, 1e9
 stage, count = sys.argv[1], int(sys.argv[2])

@@ -14,11 +14,11 @@ import pytest
 import torch
 
 from diffgen.comparison import checkpoints
-from diffgen.comparison import line as comparison
 from diffgen.comparison.stages import CompareResult
 from diffgen.config import CompareConfig, SourceConfig, replace
 from diffgen.errors import RunError, UserError
 from diffgen.events import StopToken
+from diffgen.islands import choice as comparison
 from diffgen.runs.arrays import read_arrays, write_arrays
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import LOCK_NAME, RunLock
@@ -165,7 +165,7 @@ def test_ctrl_c_before_the_search_writes_nothing(
     def training(*arguments: object, **settings: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(comparison, "prepare_source", training)
+    monkeypatch.setattr("diffgen.comparison.stages.prepare_source", training)
     with pytest.raises(KeyboardInterrupt) as caught:
         start()
     assert "search had not begun" in caught.value.__notes__[0]
