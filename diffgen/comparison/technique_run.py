@@ -8,16 +8,18 @@ from math import prod
 from typing import Any
 
 import numpy as np
+import torch
 
 from diffgen.comparison.announcements import Announcements
 from diffgen.comparison.checkpoints import Checkpointer, History, newest_usable
 from diffgen.comparison.device import search_batch_size
-from diffgen.comparison.examination import Examination
 from diffgen.comparison.plan import Learned, Prepared
 from diffgen.comparison.preflight import RealAnswers
 from diffgen.comparison.requirements import asks_filters_in_search
 from diffgen.config import roles
 from diffgen.errors import RunError, UserError
+from diffgen.filters import RecognitionFilter
+from diffgen.judging.verdicts import seed_labels
 from diffgen.models.patience import impatient
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.images import ImageColumn
@@ -25,7 +27,7 @@ from diffgen.runs.triggers import TriggerTable
 from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
 from diffgen.search.divergence import DIVERGENCES
-from diffgen.search.evaluator import Evaluator
+from diffgen.search.evaluator import Evaluator, Examined
 from diffgen.search.loop import SearchLoop
 from diffgen.search.memory import BatchHalver
 from diffgen.search.proposal_check import check_proposal
@@ -33,7 +35,7 @@ from diffgen.search.staging import Stages, most_apart
 from diffgen.sources.base import ImageSource
 from diffgen.techniques import TECHNIQUES, RealImages, TechniqueContext, make, technique_class
 from diffgen.threads import all_threads, torch_threads
-from diffgen.types import ImageSet
+from diffgen.types import ImageSet, Int64Array
 
 _PROBES = 8
 _SMALL = 3 * 32 * 32  # values of a picture; docs/decisions/055
@@ -192,7 +194,7 @@ def make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> SearchL
         memory=memory,
         divergence=DIVERGENCES[config.search.divergence],
         behaviours=count_of_behaviours(prepared),
-        examine=Examination(prepared) if filters_are_asked(prepared) else None,
+        examine=_Examination(prepared) if filters_are_asked(prepared) else None,
         stages=stages_of(prepared),
         real_images=prepared.images.images,
         unchanged_count=technique_class(config.technique).asks_known_images,
@@ -209,6 +211,26 @@ def make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> SearchL
         saturation_queries=config.saturation_queries if config.until == "saturated" else None,
         stop=progress.stop,
     )
+
+
+class _Examination:
+    """Filters and jury, as a search asks them: the jury once for both; see :class:`diffgen.search.evaluator.Examine`.
+
+    Args:
+        prepared: what the search works with.
+    """
+
+    def __init__(self, prepared: Prepared) -> None:
+        self._pipeline, self._recogniser = prepared.pipeline, prepared.recogniser
+        self._labels = prepared.images.labels if prepared.jury.labels is None else prepared.jury.labels
+
+    def __call__(self, images: torch.Tensor, seeds: Int64Array | None) -> Examined:
+        if self._recogniser is None:
+            return Examined(self._pipeline.violation(images))
+        reading = self._recogniser.read(images, seed_labels(seeds, self._labels))
+        return Examined(
+            self._pipeline.violation(images, {RecognitionFilter.name: reading.certainty}), reading.recognised
+        )
 
 
 def try_out_technique(learned: Learned) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 
 from diffgen.comparison.black_boxes import resume_command
-from diffgen.comparison.learned_from import check_same_answers
 from diffgen.comparison.machine import device_name, versions
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.plan import Objects, Plan
 from diffgen.comparison.preflight import prepare_models
+from diffgen.comparison.settle import check_same_answers
 from diffgen.comparison.stages import CompareResult, attach_answers
 from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import ModelSpec

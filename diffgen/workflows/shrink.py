@@ -14,10 +14,10 @@ import torch
 from diffgen.comparison.auto_encoder import prepare_auto_encoder
 from diffgen.comparison.black_boxes import match_classes
 from diffgen.comparison.filter_chain import make_pipeline
-from diffgen.comparison.learned_from import check_same_answers
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.preflight import prepare_models
 from diffgen.comparison.requirements import needs_of
+from diffgen.comparison.settle import check_same_answers
 from diffgen.config import ModelSpec
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError

@@ -1,4 +1,4 @@
-"""diffgen.comparison.pace: slow models get small generations."""
+"""diffgen.comparison.settle: slow models get small generations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diffgen.comparison.pace import affordable_population
+from diffgen.comparison.settle import affordable_population, halved_population
 from diffgen.config import Budget, CompareConfig, SearchConfig, replace
 from diffgen.data import load as load_data
 from diffgen.events import Progress
@@ -18,7 +18,7 @@ from diffgen.models.loading import load
 
 @given(st.integers(32, 5000), st.floats(0, 1e9))
 def test_ten_generations_fit_or_the_population_is_the_smallest(usual: int, queries: float) -> None:
-    found = affordable_population(usual, queries)
+    found = halved_population(usual, queries)
     assert 32 <= found <= usual
     assert found * 10 <= queries or found // 2 < 32
     # no smaller than it has to be
