@@ -21,7 +21,7 @@ from diffgen.comparison.requirements import check_jury, check_seeds, filter_name
 from diffgen.comparison.results import write_outcome
 from diffgen.comparison.same_models import check_same_models, drifts
 from diffgen.comparison.technique_run import SearchOutcome, real_images, try_out_technique
-from diffgen.config import replace, roles
+from diffgen.config import CompareConfig, replace, roles
 from diffgen.features import cells as cell_store
 from diffgen.judging.verdicts import judge_triggers
 from diffgen.models import BlackBox
@@ -141,12 +141,12 @@ def before_the_search() -> Iterator[None]:
 
 
 @contextmanager
-def kept(run: Prepared) -> Iterator[None]:
+def kept(folder: RunFolder, config: CompareConfig) -> Iterator[None]:
     """A part of the work after which, if it breaks off, the run can be gone on with; it is told to say how."""
     try:
         yield
     except (KeyboardInterrupt, Exception) as error:
-        error.add_note(f"what was found is kept; go on with '{resume_command(run.folder, run.config)}'")
+        error.add_note(f"what was found is kept; go on with '{resume_command(folder, config)}'")
         raise
 
 
@@ -238,9 +238,17 @@ def begin(learned: Learned) -> Prepared:
     Raises:
         UserError: a technique of the user's own proposes what no model can be asked.
     """
-    try_out_technique(learned)
-    folder = learned.open_folder(learned.config)
-    check_same_models(learned.models, learned.real, learned.images.images, folder)
+    with before_the_search():
+        try_out_technique(learned)
+        folder = learned.open_folder(learned.config)
+    with kept(folder, learned.config):
+        check_same_models(learned.models, learned.real, learned.images.images, folder)
+        _note(learned, folder)
+        return with_filters(learned, folder)
+
+
+def _note(learned: Learned, folder: RunFolder) -> None:
+    """Write into the manifest what the search will work with, and warn where that is no longer what it was."""
     source, jury, progress = learned.source, learned.jury, learned.progress
     gan = None if source.artifact is None else file_digest(source.artifact)
     if folder.manifest.get("gan", gan) != gan:
@@ -257,7 +265,6 @@ def begin(learned: Learned) -> Prepared:
         warnings=_warned(learned, folder),
         **({} if jury.note is None else {"jury": jury.note}),
     )
-    return with_filters(learned, folder)
 
 
 def _warned(plan: Plan, folder: RunFolder) -> list[str]:

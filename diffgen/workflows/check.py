@@ -203,7 +203,7 @@ def _checked(gate: Gate, plan: Plan) -> CheckResult:
         check_jury(gate.config, learned.jury)
     run = begin(learned)
     try:
-        with kept(run):
+        with kept(run.folder, run.config):
             gate.measure(run)
             judged = judge(run, search(run))
             result = finish(judged)

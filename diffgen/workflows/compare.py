@@ -91,7 +91,7 @@ def run_stages(plan: Plan) -> CompareResult:
         jury = without_jury(plan)
         learned = learn(plan, look(plan), jury)
     run = begin(learned)
-    with kept(run):
+    with kept(run.folder, run.config):
         judged = judge(run, search(run))
         with plan.progress.stage("Drawing the report"):
             write_report(run.folder, judged.triggers)
