@@ -201,7 +201,7 @@ def test_after_the_search_nothing_is_searched_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(comparison, stage, lambda *a, **s: signal.raise_signal(signal.SIGINT))
+        patch.setattr(f"diffgen.comparison.stages.{stage}", lambda *a, **s: signal.raise_signal(signal.SIGINT))
         with pytest.raises(KeyboardInterrupt) as caught:
             start()
     assert "--resume" in caught.value.__notes__[0]
