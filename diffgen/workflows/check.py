@@ -6,23 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
+from diffgen.comparison import stages
 from diffgen.comparison.black_boxes import resume_command
 from diffgen.comparison.named_settings import check_config, settled
 from diffgen.comparison.plan import Plan, Prepared
 from diffgen.comparison.requirements import needs_of
 from diffgen.comparison.settings_file import parts
 from diffgen.comparison.settle import Request, settled_plan
-from diffgen.comparison.stages import (
-    CompareResult,
-    before_the_search,
-    begin,
-    finish,
-    judge,
-    kept,
-    learn,
-    look,
-    without_jury,
-)
+from diffgen.comparison.stages import CompareResult
 from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CheckConfig, ModelSpec, applied, from_dict, replace
 from diffgen.config.named import NamedCheckSettings, keys, layer
@@ -192,21 +183,21 @@ def _checked(gate: Gate, plan: Plan) -> CheckResult:
     Raises:
         UserError, RunError: see :func:`check`.
     """
-    with before_the_search():
+    with stages.before_the_search():
         gate.refuse(plan)
-        jury = without_jury(plan)
+        jury = stages.without_jury(plan)
         if jury is not None:
             check_jury(gate.config, jury)
-        real = look(plan)
+        real = stages.look(plan)
         check_base(plan.images, real)
-        learned = learn(plan, real, jury)
+        learned = stages.learn(plan, real, jury)
         check_jury(gate.config, learned.jury)
-    run = begin(learned)
+    run = stages.begin(learned)
     try:
-        with kept(run.folder, run.config):
+        with stages.kept(run.folder, run.config):
             gate.measure(run)
-            judged = judge(run, search(run))
-            result = finish(judged)
+            judged = stages.judge(run, search(run))
+            result = stages.finish(judged)
     except BaseException as error:
         if isinstance(error, DiffgenError):
             if isinstance(error, UserError):

@@ -6,20 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
+from diffgen.comparison import stages
 from diffgen.comparison.named_settings import settled
 from diffgen.comparison.plan import Plan
 from diffgen.comparison.settle import Request, settled_plan
-from diffgen.comparison.stages import (
-    CompareResult,
-    before_the_search,
-    begin,
-    finish,
-    judge,
-    kept,
-    learn,
-    look,
-    without_jury,
-)
+from diffgen.comparison.stages import CompareResult
 from diffgen.config import CompareConfig
 from diffgen.config.named import NamedSettings
 from diffgen.events import Listener, Progress, StopToken
@@ -87,12 +78,12 @@ def run_stages(plan: Plan) -> CompareResult:
     Raises:
         UserError, RunError: see :func:`compare`.
     """
-    with before_the_search():
-        jury = without_jury(plan)
-        learned = learn(plan, look(plan), jury)
-    run = begin(learned)
-    with kept(run.folder, run.config):
-        judged = judge(run, search(run))
+    with stages.before_the_search():
+        jury = stages.without_jury(plan)
+        learned = stages.learn(plan, stages.look(plan), jury)
+    run = stages.begin(learned)
+    with stages.kept(run.folder, run.config):
+        judged = stages.judge(run, search(run))
         with plan.progress.stage("Drawing the report"):
             write_report(run.folder, judged.triggers)
-        return finish(judged)
+        return stages.finish(judged)

@@ -245,7 +245,7 @@ def test_what_cannot_be(
         raise AssertionError("something was trained, or the models were asked")
 
     monkeypatch.chdir(files["g"].parent)
-    monkeypatch.setattr("diffgen.workflows.compare.look", asked)
+    monkeypatch.setattr("diffgen.comparison.stages.look", asked)
     with pytest.raises(UserError, match=message):
         compare(by_rows, by_columns, data="digits:test", config=config, output=tmp_path / "run", **settings)
     assert not (tmp_path / "run").exists()
