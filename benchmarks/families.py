@@ -33,11 +33,11 @@ from diffgen.events import Progress
 from diffgen.features import cells
 from diffgen.metrics.ssim import structural_similarity
 from diffgen.sources.base import EncodingSource, FamilyContext, ImageSource
-from diffgen.sources.registry import FAMILIES
+from diffgen.sources.registry import SOURCES, family_named
 from diffgen.sources.space import random_genes
 from diffgen.types import ImageSet
 
-ENCODING = [name for name, each in FAMILIES.items() if each.encodes]
+ENCODING = [name for name, each in SOURCES.own().items() if "encoder" in each().gives(CompareConfig())]
 _OF_RANDOM = ("recognised_fraction", "coverage_trained_fraction", "coverage_held_out_fraction")
 _ROWS = 10  # of a sheet
 _NEAR = 0.1  # of the spread of random genes: how far neighbours on a sheet are from what they are neighbours of
@@ -51,7 +51,7 @@ def prepared(family: str, config: CompareConfig, test: ImageSet) -> tuple[ImageS
     encoder = cells.prepare(test, device=device, progress=progress).encoder if family == "gan" else _Unused()
     wall, processor = time.monotonic(), time.process_time()
     context = FamilyContext(encoder, device, progress, encoding=True)
-    made = FAMILIES[family].prepare(DataSplit(test, SplitConfig()), config, context)
+    made = family_named(family).prepare(DataSplit(test, SplitConfig()), config, context)
     wall, processor = time.monotonic() - wall, time.process_time() - processor
     return made, {"wall_s": wall, "processor_s": processor, "threads": torch.get_num_threads()}
 

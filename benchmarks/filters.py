@@ -126,7 +126,7 @@ def _generate(domain: ImageSource, latents: torch.Tensor) -> torch.Tensor:
 
 
 def _pipeline(data: ImageSet, domain: ImageSource, config: CompareConfig, settings: FilterConfig) -> FilterPipeline:
-    settings = fields_replaced(settings, reconstruction=config.filters.reconstruction)
+    settings = fields_replaced(settings, filters={**config.filters.filters, **settings.filters})
     split, progress = DataSplit(data, config.split), Progress()
     assert data.labels is not None
     jury = prepare_jury(split, RealLabels(data.labels, "given"), config, device=_CPU, progress=progress)

@@ -35,7 +35,6 @@ import diffgen
 from benchmarks.lenet_pair import train
 from diffgen.comparison import checkpoints
 from diffgen.config import Budget, CompareConfig, GanConfig, SourceConfig
-from diffgen.config.sources import SourceFamily
 from diffgen.data import load
 from diffgen.events import Event, Listener, StageAdvanced
 from diffgen.runs.files import write_json
@@ -62,7 +61,7 @@ class Golden:
     pair: str
     technique: str
     preset: str
-    source: SourceFamily | None
+    source: str | None
     queries: int
 
     @property
@@ -73,8 +72,8 @@ class Golden:
 
 def golden_runs(pairs: tuple[str, ...], *, most: int = 3_000) -> list[Golden]:
     """All runs on these pairs, of so many queries each: every preset of every technique, and the search in a GAN."""
-    searches: list[tuple[str, str, SourceFamily | None]] = [
-        (technique, preset, None) for technique, kind in TECHNIQUES.items() for preset in kind.presets
+    searches: list[tuple[str, str, str | None]] = [
+        (technique, preset, None) for technique, kind in sorted(TECHNIQUES.own().items()) for preset in kind.presets
     ]
     return [Golden(pair, *search, most) for pair in pairs for search in [*searches, ("diffgan", "default", "gan")]]
 

@@ -33,7 +33,6 @@ from benchmarks.process_tree import processor_seconds, started_by
 from benchmarks.sleeping import Sleeping
 from diffgen import compare, resume
 from diffgen.config import CompareConfig, FilterConfig, IslandConfig, SearchConfig, replace
-from diffgen.config.filters import JurySettings
 from diffgen.data import load
 from diffgen.events import Event, StageEnded, StageStarted
 from diffgen.runs.folder import RunFolder
@@ -76,7 +75,7 @@ def models(folder: Path, passes: int) -> tuple[Path, Path]:
 
 def settings(arguments: argparse.Namespace) -> CompareConfig:
     """Of all runs here."""
-    filters = FilterConfig(jury=JurySettings(shown=640)) if arguments.quick else FilterConfig()
+    filters = FilterConfig(filters={"jury": {"shown": 640}}) if arguments.quick else FilterConfig()
     return CompareConfig(technique="seeds", filters=filters, search=SearchConfig(population=arguments.population))
 
 

@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("--archive", type=int, default=5_000, help="triggers in the archive")
     arguments = parser.parse_args()
     networks = make_networks(arguments.models, _CPU)
-    config = preset("diffgan", "default")
+    config = preset("diffgan", "default").search
     result: dict[str, object] = {
         "models": arguments.models,
         "format": arguments.format,

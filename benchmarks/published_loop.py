@@ -14,13 +14,14 @@ import torch
 from sklearn.metrics.pairwise import cosine_similarity
 
 from diffgen.config import SearchConfig
+from diffgen.parts import Needs
 from diffgen.search.diversity import Diversity, PixelEmbedding
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.individuals import Individuals
 from diffgen.search.problem import GeneProblem
 from diffgen.search.proposal import Answers, Proposal
 from diffgen.techniques import preset
-from diffgen.techniques.base import Checkpoint, Needs, Technique, TechniqueContext
+from diffgen.techniques.base import Checkpoint, Technique, TechniqueContext
 
 
 class OneByOneDiversity(Diversity):
@@ -51,7 +52,7 @@ class StaleProblem(GeneProblem):
 class PublishedLoop(Technique):
     """The published loop with the constants of the preset ``paper``."""
 
-    config: SearchConfig = preset("diffgan", "paper")
+    config: SearchConfig = preset("diffgan", "paper").search
 
     def __init__(self, context: TechniqueContext) -> None:
         super().__init__(context)
@@ -64,7 +65,7 @@ class PublishedLoop(Technique):
 
     @classmethod
     def needs(cls, config: SearchConfig) -> Needs:
-        return Needs(source=True)
+        return frozenset({"source"})
 
     @property
     def between_generations(self) -> bool:

@@ -41,7 +41,7 @@ Row = dict[str, float]
 def measure(networks: FixedNetworks, population: int, archived: int, rounds: int) -> Row:
     """Medians over some generations; seconds."""
     batch = resolve_batch_size(None, _CPU)
-    config = replace(preset("diffgan", "default"), population=population)
+    config = replace(preset("diffgan", "default").search, population=population)
     search = MeasuredSearch(networks, config, archived=archived, batch_size=batch, device=_CPU)
     search.generation()
     generations, alone = [], []
@@ -64,7 +64,7 @@ def measure(networks: FixedNetworks, population: int, archived: int, rounds: int
 
 def profile(networks: FixedNetworks, archived: int, generations: int) -> list[tuple[str, float]]:
     """Share of processor time by function (its own time), the largest first."""
-    config = preset("diffgan", "default")
+    config = preset("diffgan", "default").search
     search = MeasuredSearch(networks, config, archived=archived, batch_size=resolve_batch_size(None, _CPU), device=_CPU)
     search.generation()
     profiler = cProfile.Profile()
@@ -138,7 +138,7 @@ def main() -> None:
     if arguments.threads is not None:
         torch.set_num_threads(arguments.threads)
     networks = make_networks("lenet5", _CPU)
-    default = preset("diffgan", "default").population
+    default = preset("diffgan", "default").search.population
     by_population = [measure(networks, size, arguments.archive, arguments.rounds) for size in arguments.populations]
     by_archive = [measure(networks, default, size, arguments.rounds) for size in arguments.archives]
     functions = profile(networks, arguments.archive, arguments.rounds)

@@ -63,13 +63,13 @@ from diffgen.sources.base import FamilyContext, ImageSource
 from diffgen.techniques import Technique, TechniqueContext, make, preset
 
 _CPU = torch.device("cpu")
-_DEFAULT = preset("diffgan", "default")
+_DEFAULT = preset("diffgan", "default").search
 _SAMPLE, _DRAWS = 50, 20
 
 # what each variant searches with; the published loop and random latent vectors are techniques of their own
 VARIANTS: dict[str, SearchConfig] = {
     "default": _DEFAULT,
-    "paper": preset("diffgan", "paper"),
+    "paper": preset("diffgan", "paper").search,
     "random_latent": _DEFAULT,
     "published_loop": PublishedLoop.config,
     "plain": replace(_DEFAULT, niches="none", population=100),
@@ -82,8 +82,8 @@ VARIANTS: dict[str, SearchConfig] = {
     # Table 3 of the paper
     "divergence_only": replace(_DEFAULT, objectives="divergence"),
     "diversity_only": replace(_DEFAULT, objectives="diversity"),
-    "paper_divergence_only": replace(preset("diffgan", "paper"), objectives="divergence"),
-    "paper_diversity_only": replace(preset("diffgan", "paper"), objectives="diversity"),
+    "paper_divergence_only": replace(preset("diffgan", "paper").search, objectives="divergence"),
+    "paper_diversity_only": replace(preset("diffgan", "paper").search, objectives="diversity"),
     # objectives
     "jensen_shannon": replace(_DEFAULT, divergence="jensen-shannon"),
     "top2_margin": replace(_DEFAULT, divergence="top2-margin"),

@@ -65,7 +65,7 @@ from diffgen.selector.evaluation import evaluate
 from diffgen.selector.examples import MIN_OF_A_KIND, make_examples
 from diffgen.selector.forest import fit_forest
 from diffgen.sources.base import FamilyContext
-from diffgen.sources.registry import FAMILIES
+from diffgen.sources.registry import SOURCES
 from diffgen.techniques import technique_class, technique_names
 from diffgen.types import Int64Array
 from diffgen.workers.calls import Ended, Function
@@ -199,7 +199,7 @@ def cell(events: Listener, file: Path, way: str, *about: Any) -> None:
     technique, preset = WAYS[way]
     a, b, data, budget, seed, training, quick, family = about
     settings = _SETTINGS
-    if technique_class(technique).needs(settings.search).encoder:
+    if "encoder" in technique_class(technique).needs(settings.search):
         settings = replace(settings, source=replace(settings.source, family=family))
     run = file.with_suffix("")
     if (run / "manifest.json").is_file():
@@ -370,7 +370,7 @@ def main() -> None:
     running.add_argument("--pair", nargs=4, action="append", required=True, metavar=("NAME", "A", "B", "DATA"))
     running.add_argument("--techniques", nargs="+", choices=WAYS, default=list(WAYS))
     running.add_argument("--training", help="training split of the data, for the judge")
-    encoding = [name for name, each in FAMILIES.items() if each.encodes]
+    encoding = [name for name, each in SOURCES.own().items() if "encoder" in each().gives(CompareConfig())]
     running.add_argument("--source", choices=encoding, help="of the techniques that encode images; default: their own")
     running.add_argument("--seconds", type=float)
     running.add_argument("--queries", type=int)

@@ -120,7 +120,9 @@ def main() -> None:
     device = resolve_device(arguments.device)
     rounds = arguments.rounds or (12 if arguments.quick else 60)
     networks = make_networks(arguments.models, device)
-    config = replace(preset("diffgan", "default"), population=arguments.population, operators=arguments.operators)
+    config = replace(
+        preset("diffgan", "default").search, population=arguments.population, operators=arguments.operators
+    )
     batch = best_batch(networks, 512 if arguments.models == "lenet5" else 64, device)
     result = {
         **measure(networks, config, archived=arguments.archive, rounds=rounds, batch=batch, device=device),
@@ -144,7 +146,7 @@ def main() -> None:
         paper_archive = arguments.paper_archive or (300 if arguments.quick else 2000)
         result["paper"] = measure(
             networks,
-            preset("diffgan", "paper"),
+            preset("diffgan", "paper").search,
             archived=paper_archive,
             rounds=2 if arguments.quick else 5,
             batch=batch,

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from diffgen.api import Listener as Listener
     from diffgen.api import Message as Message
     from diffgen.api import ModelSpec as ModelSpec
-    from diffgen.api import Needs as Needs
     from diffgen.api import NormalShell as NormalShell
     from diffgen.api import Opening as Opening
     from diffgen.api import Origins as Origins

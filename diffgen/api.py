@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from diffgen.sources.space import NormalShell as NormalShell
     from diffgen.sources.space import Space as Space
     from diffgen.sources.space import WithClass as WithClass
-    from diffgen.techniques import Needs as Needs
     from diffgen.techniques import Preset as Preset
     from diffgen.techniques import RealImages as RealImages
     from diffgen.techniques import Technique as Technique
@@ -157,7 +156,6 @@ _HOMES = {
     "Listener": "diffgen.events",
     "Message": "diffgen.events",
     "ModelSpec": "diffgen.config",
-    "Needs": "diffgen.techniques",
     "NormalShell": "diffgen.sources.space",
     "Opening": "diffgen.config",
     "Origins": "diffgen.origins",

@@ -1,6 +1,6 @@
 """Validity filters: what is not a real picture is rejected, with its score and the reason kept."""
 
-from diffgen.filters.base import Filter
+from diffgen.filters.base import Filter, FilterContext
 from diffgen.filters.calibration import Calibration, calibrate
 from diffgen.filters.discriminator import DiscriminatorFilter
 from diffgen.filters.learned import LearnedFilter, check_enough
@@ -8,14 +8,16 @@ from diffgen.filters.neighbors import NeighborsFilter
 from diffgen.filters.pipeline import FilterPipeline, FilterVerdicts
 from diffgen.filters.recognition import RecognitionFilter
 from diffgen.filters.reconstruction import ReconstructionFilter
-from diffgen.filters.registry import foreign_filters
+from diffgen.filters.registry import FILTERS, filters_named
 from diffgen.filters.ssim import SsimFilter
 from diffgen.filters.warnings import filter_warnings
 
 __all__ = [
+    "FILTERS",
     "Calibration",
     "DiscriminatorFilter",
     "Filter",
+    "FilterContext",
     "FilterPipeline",
     "FilterVerdicts",
     "LearnedFilter",
@@ -26,5 +28,5 @@ __all__ = [
     "calibrate",
     "check_enough",
     "filter_warnings",
-    "foreign_filters",
+    "filters_named",
 ]

@@ -1,38 +1,103 @@
-"""The protocol that every validity filter keeps."""
+"""What a validity filter is, and what it is made with."""
 
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
 
 import torch
 
+from diffgen.config.schema import setting
+from diffgen.features.recognition import Recogniser
+from diffgen.features.vae import Vae
+from diffgen.parts import NOTHING, Needs, Part
+from diffgen.types import BoolArray, Scorer
 
-class Filter(Protocol):
+F = TypeVar("F", bound="Filter")
+
+
+@dataclass(frozen=True)
+class FilterContext:
+    """What filters are made with.
+
+    Attributes:
+        tables: their settings; see :meth:`diffgen.parts.Part.settings_among`.
+        batch_size: images scored at once.
+        device: where to compute.
+        auto_encoder: gives that of the real images, trained where it is not there yet.
+        scorer: the discriminator, or None: there is none.
+        recogniser: the jury, or None: there is none.
+        answers: uint8 (N, C, H, W) and bool (N,), pictures and whether people took them for valid; None: nobody was
+            asked.
+        others: makes diffgen's own filters whose needs are met, but for those that need answers.
+    """
+
+    tables: Mapping[str, Mapping[str, Any]]
+    batch_size: int
+    device: torch.device
+    auto_encoder: Callable[[torch.Tensor], Vae]
+    scorer: Scorer | None = None
+    recogniser: Recogniser | None = None
+    answers: tuple[torch.Tensor, BoolArray] | None = None
+    others: Callable[[], list[Filter]] = list
+
+    def threshold(self, kind: type[Filter]) -> float:
+        """The threshold that the settings give a filter, or NaN: it is to be found."""
+        given = kind.settings_among(self.tables).threshold
+        return math.nan if given is None else float(given)
+
+    def has(self) -> Needs:
+        """What is there of what filters may need."""
+        there: dict[Any, object] = {
+            "discriminator": self.scorer,
+            "jury": self.recogniser,
+            "answers": self.answers,
+            "auto_encoder": self.auto_encoder,
+        }
+        return frozenset(need for need, thing in there.items() if thing is not None)
+
+
+class Filter(Part, ABC):
     """Tells real pictures from others by a score.
 
     Attributes:
-        name: one word, as in reports and files.
+        name: one word, as in settings, reports and files.
         description: one sentence that says what is scored and against which real images; complete after ``fit``.
         threshold: lowest score that passes. NaN until the pipeline has found it on held-out real images
             (:mod:`diffgen.filters.calibration`); a filter that is made with a number keeps that.
+        needs: what must be there for it: "discriminator", "jury", "auto_encoder" of the real images, or "answers" of
+            people.
     """
 
-    name: str
+    kind = "filter"
+    needs: ClassVar[Needs] = NOTHING
     description: str
-    threshold: float
+    threshold: float = math.nan
 
+    @classmethod
+    def make(cls: type[F], context: FilterContext) -> F:
+        """One with the settings and what else the context has; what it needs is there."""
+        return cls()
+
+    @abstractmethod
     def fit(self, real: torch.Tensor) -> None:
         """Take in the real images to compare with, uint8 (N, C, H, W); never those that thresholds are found on."""
-        ...
 
+    @abstractmethod
     def score(self, images: torch.Tensor, *, enough: float = math.inf) -> torch.Tensor:
         """float32 (N,), on the CPU, for uint8 (N, C, H, W); higher is more real.
 
         The score of an image depends on no other image that is scored with it. Where it is at least ``enough``, any
         number from ``enough`` up to the score may be given instead, if that is found sooner.
         """
-        ...
+
+
+def threshold_setting(what: str, **bounds: Any) -> Any:
+    """The setting ``threshold`` of a filter, named by what it is the lowest of."""
+    return setting(None, f"Lowest {what} that passes (default: found).", **bounds)
 
 
 def in_batches(images: torch.Tensor, batch_size: int) -> tuple[torch.Tensor, ...]:

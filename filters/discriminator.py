@@ -6,11 +6,19 @@ import math
 
 import torch
 
-from diffgen.filters.base import in_batches
+from diffgen.config.schema import Maybe, settings
+from diffgen.filters.base import Filter, FilterContext, in_batches, threshold_setting
 from diffgen.types import Scorer
 
 
-class DiscriminatorFilter:
+@settings("filters.discriminator")
+class DiscriminatorSettings:
+    """The filter ``discriminator``: the score of the network that was trained with the generator."""
+
+    threshold: Maybe[float] = threshold_setting("discriminator score")
+
+
+class DiscriminatorFilter(Filter):
     """Passes what a discriminator takes for real.
 
     The paper names no threshold, and its published code has no such filter.
@@ -22,7 +30,15 @@ class DiscriminatorFilter:
     """
 
     name = "discriminator"
+    needs = frozenset({"discriminator"})
+    Settings = DiscriminatorSettings
     description = "Score of the discriminator that was trained with the generator."
+
+    @classmethod
+    def make(cls, context: FilterContext) -> DiscriminatorFilter:
+        """See the base class."""
+        assert context.scorer is not None
+        return cls(context.scorer, threshold=context.threshold(cls), batch_size=context.batch_size)
 
     def __init__(self, scorer: Scorer, *, threshold: float = math.nan, batch_size: int = 256) -> None:
         self._scorer = scorer

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from diffgen.config.schema import setting, settings
 from diffgen.errors import UserError
-from diffgen.filters.base import Filter
+from diffgen.filters.base import Filter, FilterContext
 from diffgen.types import Float32Array
 from diffgen.wording import percent
 
@@ -41,7 +42,14 @@ def check_enough(valid: NDArray[np.bool_]) -> None:
         )
 
 
-class LearnedFilter:
+@settings("filters.learned")
+class LearnedSettings:
+    """The filter ``learned``: whether people like those who answered would rather take an image for valid."""
+
+    threshold: float = setting(0.0, "Lowest logarithm of the odds of being valid that passes; 0: even odds.")
+
+
+class LearnedFilter(Filter):
     """Passes what people like those who answered would more likely take for valid than not.
 
     The score is the logarithm of the odds that a logistic regression on the scores of other filters gives, valid and
@@ -60,6 +68,17 @@ class LearnedFilter:
     """
 
     name = "learned"
+    needs = frozenset({"answers"})
+    Settings = LearnedSettings
+    hints: ClassVar = {
+        "answers": "name a run whose pictures people labelled, or a file of answers, with --learned-from"
+    }
+
+    @classmethod
+    def make(cls, context: FilterContext) -> LearnedFilter:
+        """See the base class."""
+        assert context.answers is not None
+        return cls(context.others(), *context.answers, threshold=context.threshold(cls))
 
     def __init__(
         self, parts: Sequence[Filter], images: torch.Tensor, valid: NDArray[np.bool_], *, threshold: float = 0.0

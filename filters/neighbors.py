@@ -6,14 +6,22 @@ import math
 
 import torch
 
+from diffgen.config.schema import Maybe, settings
 from diffgen.features.nearest import Nearest
 from diffgen.features.shrinking import shrunk
-from diffgen.filters.base import in_batches
+from diffgen.filters.base import Filter, FilterContext, in_batches, threshold_setting
 
 _INK = 1.0  # energy, of grey levels from 0 to 1; an image with less holds nothing that could be compared
 
 
-class NeighborsFilter:
+@settings("filters.neighbors")
+class NeighborsSettings:
+    """The filter ``neighbors``: distance to real images, as a share of the picture's own size."""
+
+    threshold: Maybe[float] = threshold_setting("nearness to real images", le=1)
+
+
+class NeighborsFilter(Filter):
     """Passes what lies close to some real images, for how much it shows.
 
     The score is 1 minus the mean distance to the k nearest real images, Euclidean over pixels, as a share of the
@@ -30,6 +38,12 @@ class NeighborsFilter:
     """
 
     name = "neighbors"
+    Settings = NeighborsSettings
+
+    @classmethod
+    def make(cls, context: FilterContext) -> NeighborsFilter:
+        """See the base class."""
+        return cls(threshold=context.threshold(cls), batch_size=context.batch_size, device=context.device)
 
     def __init__(
         self,

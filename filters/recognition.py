@@ -6,10 +6,32 @@ import math
 
 import torch
 
+from diffgen.config.schema import Maybe, setting, settings
 from diffgen.features.recognition import Recogniser
+from diffgen.filters.base import Filter, FilterContext, threshold_setting
 
 
-class RecognitionFilter:
+@settings("filters.jury")
+class JurySettings:
+    """The filter ``jury``: how sure small classifiers are of what an image shows."""
+
+    threshold: Maybe[float] = threshold_setting("certainty of the jury, minus an entropy in nats,", le=0)
+    false_alarm: float = setting(
+        0.05,
+        "Share of held-out real images that the jury alone may fail to recognise.",
+        ge=0,
+        lt=1,
+    )
+    shown: Maybe[int] = setting(
+        None,
+        "Images that every member of the jury is shown in its training, each of the real ones several times (default: "
+        "15,000 for grey images, 45,000 for colour ones).",
+        ge=64,
+        le=10**9,
+    )
+
+
+class RecognitionFilter(Filter):
     """Passes what a jury of small classifiers can name for sure.
 
     The score is minus the entropy of the jury's mean answer, in nats.
@@ -21,6 +43,14 @@ class RecognitionFilter:
     """
 
     name = "jury"
+    needs = frozenset({"jury"})
+    Settings = JurySettings
+
+    @classmethod
+    def make(cls, context: FilterContext) -> RecognitionFilter:
+        """See the base class."""
+        assert context.recogniser is not None
+        return cls(context.recogniser, threshold=context.threshold(cls), batch_size=context.batch_size)
 
     def __init__(self, recogniser: Recogniser, *, threshold: float = math.nan, batch_size: int = 256) -> None:
         self._recogniser = recogniser

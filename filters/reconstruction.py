@@ -7,14 +7,23 @@ from collections.abc import Callable
 
 import torch
 
+from diffgen.config.schema import Maybe, setting, settings
 from diffgen.features.shrinking import shrunk
 from diffgen.features.vae import Vae
-from diffgen.filters.base import in_batches
+from diffgen.filters.base import Filter, FilterContext, in_batches, threshold_setting
 
 _INK = 1.0  # squared grey levels, summed over pixels; below it an image holds nothing that could be drawn again
 
 
-class ReconstructionFilter:
+@settings("filters.reconstruction")
+class ReconstructionSettings:
+    """The filter ``reconstruction``: how well an auto-encoder of real images draws an image again."""
+
+    threshold: Maybe[float] = threshold_setting("reconstruction score")
+    training_steps: int = setting(900, "Updates of the auto-encoder of the reconstruction filter.", ge=1, le=10**8)
+
+
+class ReconstructionFilter(Filter):
     """Passes what a small variational auto-encoder of the real images can draw again.
 
     The score is minus the squared error, as a share of the image's own energy (the sum of its squared grey levels).
@@ -28,6 +37,13 @@ class ReconstructionFilter:
     """
 
     name = "reconstruction"
+    needs = frozenset({"auto_encoder"})
+    Settings = ReconstructionSettings
+
+    @classmethod
+    def make(cls, context: FilterContext) -> ReconstructionFilter:
+        """See the base class."""
+        return cls(context.auto_encoder, threshold=context.threshold(cls), batch_size=context.batch_size)
 
     def __init__(
         self, network: Callable[[torch.Tensor], Vae], *, threshold: float = math.nan, batch_size: int = 256

@@ -1,64 +1,37 @@
-"""Filters that are not our own: objects that were given, and those that installed packages offer."""
+"""The validity filters by name."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Any
 
-from diffgen import extensions
-from diffgen.config import FILTERS
 from diffgen.errors import UserError
 from diffgen.filters.base import Filter
+from diffgen.parts import Registry
 
-_PARTS = ("name", "description", "threshold", "fit", "score")
+FILTERS: Registry[Filter] = Registry(Filter)  # type: ignore[type-abstract]
 
 
-def foreign_filters(names: Sequence[str]) -> dict[str, Filter]:
-    """The filters among these names that are not ours, by name.
+def filters_named(names: Sequence[str]) -> dict[str, Filter | type[Filter]]:
+    """The filters of these names: classes that make one, and objects that are one.
 
     Raises:
-        UserError: an object was not given, a package cannot be imported, one is no filter, or has the name of another.
+        UserError: there is none of that name, it was not given or cannot be imported, or it has the name of another.
     """
-    found = {name: _made(name) for name in names if name not in FILTERS}
-    called = [each.name for each in found.values()]
-    for name, each in found.items():
-        # scores and counts are kept by these names
-        if each.name in FILTERS or called.count(each.name) > 1:
-            whose = "one of diffgen's own" if each.name in FILTERS else "another one"
-            raise UserError(f"The filter {name} is called {each.name!r}, and so is {whose}; call it otherwise.")
-    return found
-
-
-def _made(name: str) -> Filter:
-    found: Any = None
-    if extensions.is_object(name):
-        given = extensions.in_use().filters
-        found = dict(zip(extensions.names_of(given), given, strict=True)).get(name)
-        if found is None:
-            raise extensions.missing_object("filter", name)
-    else:
-        found = extensions.load("filter", name)
-    made: Any = found
-    if inspect.isclass(found) or inspect.isroutine(found):
-        if not _takes_nothing(found):
+    parts: dict[str, Filter | type[Filter]] = {}
+    for name in names:
+        part = FILTERS.find(name)
+        if not (isinstance(part, Filter) or (inspect.isclass(part) and issubclass(part, Filter))):
             raise UserError(
-                f"The filter {name} takes arguments; give an object as diffgen.Filter describes it, or a class or "
-                "function without arguments that makes one."
+                f"The filter {name} is neither a class derived from diffgen.Filter nor an object of one; derive it "
+                "from that class."
             )
-        made = found()
-    lacking = [part for part in _PARTS if not hasattr(made, part)]
-    if lacking:
-        raise UserError(f"The filter {name} has no {lacking[0]}; see diffgen.Filter for what a filter must have.")
-    return made
-
-
-def _takes_nothing(make: Any) -> bool:
-    """Whether it can be called without arguments; where nobody can say, it is tried."""
-    try:
-        inspect.signature(make).bind()
-    except TypeError:
-        return False
-    except ValueError:  # built in, without a signature
-        return True
-    return True
+        parts[name] = part
+    called = [each.name for each in parts.values()]
+    for name, part in parts.items():
+        # scores and counts are kept by these names
+        own = part.name in FILTERS.own() and name != part.name
+        if own or called.count(part.name) > 1:
+            whose = "one of diffgen's own" if own else "another one"
+            raise UserError(f"The filter {name} is called {part.name!r}, and so is {whose}; call it otherwise.")
+    return parts

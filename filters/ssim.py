@@ -7,9 +7,10 @@ import math
 import torch
 import torch.nn.functional as F
 
+from diffgen.config.schema import Maybe, settings
 from diffgen.features.nearest import Nearest
 from diffgen.features.shrinking import shrunk
-from diffgen.filters.base import in_batches
+from diffgen.filters.base import Filter, FilterContext, in_batches, threshold_setting
 from diffgen.metrics.ssim import Moments, moments, similarity_of
 
 _LARGEST_SIDE = 64  # pixels; a window of 7 is to be a visible part of the picture
@@ -17,7 +18,14 @@ _BATCH = 256  # images whose similarity to the whole reference set is held at on
 _KEPT = 1 << 28  # bytes of the reference set's moments; those of a larger set are found when they are asked for
 
 
-class SsimFilter:
+@settings("filters.ssim")
+class SsimSettings:
+    """The filter ``ssim``: structural similarity with the nearest real image."""
+
+    threshold: Maybe[float] = threshold_setting("SSIM", ge=-1, le=1)
+
+
+class SsimFilter(Filter):
     """Passes what resembles some real image.
 
     The nearest real images are those of the largest cosine similarities over pixels
@@ -31,6 +39,12 @@ class SsimFilter:
     """
 
     name = "ssim"
+    Settings = SsimSettings
+
+    @classmethod
+    def make(cls, context: FilterContext) -> SsimFilter:
+        """See the base class."""
+        return cls(threshold=context.threshold(cls), device=context.device)
 
     def __init__(self, *, threshold: float = math.nan, neighbors: int = 10, device: torch.device | None = None) -> None:
         self.threshold = threshold

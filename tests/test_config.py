@@ -13,10 +13,9 @@ import tomli_w
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from diffgen.comparison.own_settings import with_own_settings
+from diffgen.comparison.own_settings import settings_of_parts, with_own_settings
 from diffgen.comparison.requirements import check_settings
 from diffgen.config import (
-    FILTERS,
     Budget,
     CheckConfig,
     CompareConfig,
@@ -42,12 +41,10 @@ from diffgen.config import (
     roles,
     to_dict,
 )
-from diffgen.config.filters import DiscriminatorSettings, SsimSettings
 from diffgen.config.schema import Maybe, describe, fields_of, setting, settings, table_class
 from diffgen.config.tables import settings_among, with_table
 from diffgen.errors import UserError
 from diffgen.sources.seeds import SeedsSettings
-from diffgen.techniques import with_settings_written_out
 from diffgen.techniques.dflare import DFlareSettings
 from diffgen.techniques.drfuzz import DrFuzzSettings
 from tests.config.strategies import budgets
@@ -105,9 +102,10 @@ searches = st.builds(
 )
 filters = st.builds(
     FilterConfig,
-    names=st.lists(st.sampled_from(FILTERS), unique=True).map(tuple),
-    discriminator=st.builds(DiscriminatorSettings, threshold=st.none() | FLOATS),
-    ssim=st.builds(SsimSettings, threshold=st.none() | SHARES),
+    names=st.lists(st.sampled_from(["ssim", "jury", "own"]), unique=True).map(tuple),
+    filters=st.dictionaries(
+        st.sampled_from(["ssim", "jury"]), st.dictionaries(st.just("threshold"), FLOATS, min_size=1)
+    ),
 )
 compares = st.builds(
     CompareConfig,
@@ -131,9 +129,7 @@ def through_toml(config: Any) -> Any:
 @given(compares)
 @example(CompareConfig())
 @example(CompareConfig(search=SearchConfig(mutation_gene_probability=None, cluster_sample=None)))
-@example(
-    CompareConfig(gan=GanConfig(steps=7), filters=FilterConfig(discriminator=DiscriminatorSettings(threshold=0.0)))
-)
+@example(CompareConfig(gan=GanConfig(steps=7), filters=FilterConfig(filters={"discriminator": {"threshold": 0.0}})))
 def test_settings_come_back_through_toml(config: CompareConfig) -> None:
     again = through_toml(config)
     assert again == config
@@ -249,11 +245,8 @@ KINDS = (
         GanConfig,
         GeneratorConfig,
         SearchConfig,
-        DrFuzzSettings,
-        DFlareSettings,
         FilterConfig,
-        *(table_class(FilterConfig, name) for name in FILTERS),
-        SeedsSettings,
+        *settings_of_parts(),
         RemoteConfig,
     ),
     *(
@@ -361,14 +354,12 @@ def test_a_table_of_a_source_is_checked_and_written_out() -> None:
 
 def test_what_nobody_named_is_written_out_for_the_technique_in_use() -> None:
     given = SearchConfig(techniques={"drfuzz": {"mutants": 5}})
-    assert with_settings_written_out(given, "drfuzz").techniques == {
-        "drfuzz": {"mutants": 5, "fidelity": "discriminator"}
-    }
-    assert with_settings_written_out(given, "dflare").techniques == {
-        "drfuzz": {"mutants": 5},
-        "dflare": {"mutations": 100},
-    }
-    assert with_settings_written_out(given, "diffgan") == given
+    for technique, written in (
+        ("drfuzz", {"drfuzz": {"mutants": 5, "fidelity": "discriminator"}}),
+        ("dflare", {"drfuzz": {"mutants": 5}, "dflare": {"mutations": 100}}),
+        ("diffgan", {"drfuzz": {"mutants": 5}}),
+    ):
+        assert with_own_settings(CompareConfig(technique=technique, search=given)).search.techniques == written
 
 
 def test_none_comes_back_in_a_table_too() -> None:

@@ -26,7 +26,7 @@ def cases() -> Iterator[Case]:
         f"--size {nines}", "--mean nan", "--std 0", "--std inf", "--scale 1..2", "--layout abcd", "--outputs x",
         "--technique nothing", "--preset nothing", "--divergence typo", "--diversity typo", "--reducer typo",
         "--until typo", "--filters typo", "--filters ssim,ssim", "--false-alarm-rate 2", "--false-alarm-rate nan",
-        "--ssim-threshold 5", "--device toaster", "--label-map nowhere.json", "--config nowhere.toml",
+        "--set filters.ssim.threshold=5", "--device toaster", "--label-map nowhere.json", "--config nowhere.toml",
         "--generator g.pt --latent-dim 1000000000000", "--generator g.pt --latent-dim 0", "--gan nowhere.safetensors",
         "--query-budget 0", "--retries -1", "--timeout 0", "--unknown 3", "--validity typo",
     ):  # fmt: skip

@@ -15,7 +15,7 @@ from diffgen import api
 from diffgen.cli import model_options, options, table
 from diffgen.cli.isolation import start_isolation
 from diffgen.cli.settings_options import Options
-from diffgen.config import FILTERS, MAX_MODELS, CheckConfig, CompareConfig, ModelSpec, applied, replace
+from diffgen.config import MAX_MODELS, CheckConfig, CompareConfig, ModelSpec, applied, replace
 from diffgen.config.layers import Layer, filter_chain, located, merged, written
 from diffgen.config.schema import Setting, every_setting
 from diffgen.errors import UserError
@@ -97,7 +97,8 @@ def add_options(
     names = groups["search"].add_argument(
         "--filters",
         metavar="NAME[,NAME]",
-        help=f"default, paper (discriminator and SSIM 0.4, as published), none, or a list of {', '.join(FILTERS)}",
+        help="default, paper (discriminator and SSIM 0.4, as published), none, or a list of neighbors, jury, ssim, "
+        "reconstruction, discriminator, learned and those of installed packages",
     )
     of.shorten(names, "which pictures are valid: default, paper, none, or a list")
     for title, group in groups.items():

@@ -104,11 +104,9 @@ class Options:
         self.parser.print_help()
         others = [each for each in every_setting(self.kind) if each.option is None] if self.kind is not None else []
         if self.kind in (CompareConfig, CheckConfig):
-            from diffgen.sources import registry as sources  # torch is imported only where it is needed
-            from diffgen.techniques import registry as techniques
+            from diffgen.comparison.own_settings import settings_of_parts  # torch is imported only where it is needed
 
-            kinds = (*techniques.settings_classes(), *sources.settings_classes())
-            others += [each for kind in kinds for each in every_setting(kind)]
+            others += [each for kind in settings_of_parts() for each in every_setting(kind)]
         if others:
             print("\nsettings without an option, for --set and files:")
         for each in others:

@@ -11,6 +11,7 @@ from diffgen.data.split import DataSplit
 from diffgen.events import Progress
 from diffgen.features import vae as vaes
 from diffgen.features.shrinking import lesson_rows, lessons
+from diffgen.filters.reconstruction import ReconstructionFilter, ReconstructionSettings
 from diffgen.runs.artifacts import Artifact
 
 _SEED = 0  # never the run's seed: all runs on a data set share its networks
@@ -27,7 +28,8 @@ def prepare_auto_encoder(
         device: where to train, and where it is wanted.
         progress: draws the bar.
     """
-    steps, shape = config.filters.reconstruction.training_steps, split.data.image_shape
+    own: ReconstructionSettings = ReconstructionFilter.settings_among(config.filters.filters)
+    steps, shape = own.training_steps, split.data.image_shape
 
     def make(path: Path) -> vaes.Vae:
         images = split.data.images

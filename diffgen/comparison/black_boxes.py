@@ -24,13 +24,13 @@ from diffgen.config import (
     roles,
 )
 from diffgen.errors import UserError
-from diffgen.extensions import is_object
 from diffgen.home import expanded
 from diffgen.models import BlackBox, read_class_names, read_label_map, read_sidecar
 from diffgen.models import load as load_model
 from diffgen.models.isolation.wall import walls
 from diffgen.models.loading import file_digest
 from diffgen.models.remote.address import parse_address
+from diffgen.parts import is_object
 from diffgen.runs.folder import RunFolder
 from diffgen.types import several
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -14,22 +13,9 @@ from diffgen.config import CompareConfig
 from diffgen.data.split import DataSplit
 from diffgen.events import Progress
 from diffgen.features.recognition import Recogniser
-from diffgen.features.vae import Vae
-from diffgen.filters import (
-    DiscriminatorFilter,
-    Filter,
-    FilterPipeline,
-    LearnedFilter,
-    NeighborsFilter,
-    RecognitionFilter,
-    ReconstructionFilter,
-    SsimFilter,
-    foreign_filters,
-)
+from diffgen.filters import FILTERS, Filter, FilterContext, FilterPipeline, filters_named
 from diffgen.labels.answers import read_answers
 from diffgen.types import Scorer
-
-_SEED = 0  # never the run's seed: all runs on a data set share its networks
 
 
 def make_pipeline(
@@ -46,42 +32,27 @@ def make_pipeline(
 
     Where a generator came without a discriminator, or there is no jury, that filter is left out.
     """
-    settings = config.filters
+    settings, answers = config.filters, None
+    if settings.learned_from is not None:
+        given = read_answers(Path(settings.learned_from), split.data.image_shape)
+        answers = torch.from_numpy(given.images), given.valid
+    context = FilterContext(
+        settings.filters,
+        batch_size,
+        device,
+        lambda real: prepare_auto_encoder(split, config, device=device, progress=progress),
+        scorer,
+        recogniser,
+        answers,
+    )
 
-    def threshold(name: str) -> float:
-        given = getattr(settings, name).threshold
-        return math.nan if given is None else float(given)
+    def others() -> list[Filter]:
+        return [each.make(context) for each in FILTERS.own().values() if each.needs <= context.has() - {"answers"}]
 
-    def auto_encoder(real: torch.Tensor) -> Vae:
-        return prepare_auto_encoder(split, config, device=device, progress=progress)
-
-    makers: dict[str, Callable[[], Filter]] = {
-        "reconstruction": lambda: ReconstructionFilter(
-            auto_encoder, threshold=threshold("reconstruction"), batch_size=batch_size
-        ),
-        "ssim": lambda: SsimFilter(threshold=threshold("ssim"), neighbors=settings.ssim.neighbors, device=device),
-        "neighbors": lambda: NeighborsFilter(threshold=threshold("neighbors"), batch_size=batch_size, device=device),
-    }
-    if recogniser is not None:
-        makers["jury"] = lambda: RecognitionFilter(recogniser, threshold=threshold("jury"), batch_size=batch_size)
-    if scorer is not None:
-        makers["discriminator"] = lambda: DiscriminatorFilter(
-            scorer, threshold=threshold("discriminator"), batch_size=batch_size
-        )
-    if settings.learned.answers is not None:
-        answers = Path(settings.learned.answers)
-        makers["learned"] = lambda: _learned(
-            answers, split, [make() for name, make in makers.items() if name != "learned"], settings.learned.threshold
-        )
-    names = filter_names(config, jury=recogniser is not None)
-    foreign = foreign_filters(names)
-    chain = [foreign.get(name) or makers[name]() for name in names if name in {*makers, *foreign}]
+    context = replace(context, others=others)
+    named = filters_named(filter_names(config, jury=recogniser is not None)).values()
+    chain = [each if isinstance(each, Filter) else each.make(context) for each in named if each.needs <= context.has()]
     pipeline = FilterPipeline(chain, false_alarm=settings.false_alarm)
     with progress.stage("Calibrating the filters on real images"):
         pipeline.fit(split.reference, split.held_out)
     return pipeline
-
-
-def _learned(path: Path, split: DataSplit, parts: list[Filter], threshold: float | None) -> LearnedFilter:
-    found = read_answers(path, split.data.image_shape)
-    return LearnedFilter(parts, torch.from_numpy(found.images), found.valid, threshold=threshold or 0.0)

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import torch
 
-from diffgen import extensions
-from diffgen.comparison.requirements import needs_of, uses_gan
+from diffgen.comparison.requirements import judge_of, needs_of
 from diffgen.config import CompareConfig, GeneratorConfig, replace
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
@@ -15,8 +14,8 @@ from diffgen.home import expanded
 from diffgen.models.loading import file_digest
 from diffgen.runs.folder import RunFolder
 from diffgen.sources.base import FamilyContext, ImageSource
-from diffgen.sources.registry import FAMILIES, family_of
-from diffgen.techniques import preset_source
+from diffgen.sources.registry import family_of
+from diffgen.techniques import preset
 
 _ROLES = ("file", "discriminator", "encoder")  # settings that name files
 
@@ -24,7 +23,7 @@ _ROLES = ("file", "discriminator", "encoder")  # settings that name files
 def settled_generator(config: CompareConfig) -> CompareConfig:
     """The settings with whole paths, as a run folder keeps them.
 
-    Where no family of sources is named, it is the GAN if there is a file of one, else what suits technique and preset.
+    Where no family of sources is named, it is the one that suits what is given, technique and preset.
 
     Raises:
         UserError: they speak of a generator but name none, do not say how long its latent vector is, or name a GAN too.
@@ -40,15 +39,21 @@ def settled_generator(config: CompareConfig) -> CompareConfig:
         raise UserError("--gan and --generator both say where the pictures come from; leave one of them out.")
     if own.file is not None and own.latent_dim is None:
         raise UserError(f"The generator {own.file} needs the length of its latent vector; add --latent-dim N.")
-    learned = replace(config.filters.learned, answers=_whole(config.filters.learned.answers))
-    filters = replace(config.filters, learned=learned)
+    filters = replace(config.filters, learned_from=_whole(config.filters.learned_from))
     config = replace(config, generator=own, gan_file=_whole(config.gan_file), filters=filters)
-    config = family_of(config).settled(config)
-    given = own.file is not None or extensions.in_use().generator is not None
-    if config.source.family is not None or given or not needs_of(config).source:
-        return config
-    family = "gan" if config.gan_file is not None else preset_source(config.technique, config.preset)
-    return replace(config, source=replace(config.source, family=family))
+    if config.source.family is None:
+        config = replace(config, source=replace(config.source, family=_usual_family(config)))
+    drawing = family_of(config)
+    return config if drawing is None else drawing.settled(config)
+
+
+def _usual_family(config: CompareConfig) -> str | None:
+    """The source where none is named: what files were given, or else what suits technique and preset."""
+    if config.generator.file is not None:
+        return "file"
+    if "source" not in needs_of(config):
+        return None
+    return "gan" if config.gan_file is not None else preset(config.technique, config.preset).source
 
 
 def _whole(path: str | Path | None) -> str | None:
@@ -85,8 +90,9 @@ def try_out_source(config: CompareConfig, image_shape: tuple[int, int, int], dev
     Raises:
         UserError: they do not, for images of (C, H, W).
     """
-    if needs_of(config).source or config.generator.file is not None:
-        family_of(config).try_out(config, image_shape, device)
+    drawing = family_of(config)
+    if drawing is not None:
+        drawing.try_out(config, image_shape, device)
 
 
 def prepare_source(split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
@@ -98,16 +104,16 @@ def prepare_source(split: DataSplit, config: CompareConfig, context: FamilyConte
         UserError: no GAN fits the images, or the file's generator does not.
         RunError: the training diverged.
     """
-    family, needed = family_of(config), needs_of(config).source
+    drawing, judge, needed = family_of(config), judge_of(config), "source" in needs_of(config)
     made = ImageSource(real=not needed)
-    if needed or config.generator.file is not None:
-        made = family.prepare(split, config, context)
-    if made.scorer is None and uses_gan(config):
+    if drawing is not None:
+        made = drawing.prepare(split, config, context)
+    if made.scorer is None and judge is not None and judge is not drawing:
         # its discriminator alone is asked for, and no encoder
-        gan = FAMILIES["gan"].prepare(split, config, replace(context, encoding=False))
+        judging = judge.prepare(split, config, replace(context, encoding=False))
         # what draws the pictures is what a run must find again
-        artifact = made.artifact or gan.artifact
-        made = replace(made, scorer=gan.scorer, artifact=artifact, facts={**gan.facts, **made.facts})
+        artifact = made.artifact or judging.artifact
+        made = replace(made, scorer=judging.scorer, artifact=artifact, facts={**judging.facts, **made.facts})
     if needed:
         return made
     facts = {"pictures": "made from the real images, none by a generator", **made.facts}

@@ -19,6 +19,7 @@ from diffgen.features import jury as juries
 from diffgen.features.recognition import NO_LABEL, Recogniser
 from diffgen.features.shrinking import lesson_rows, lessons
 from diffgen.filters.calibration import calibrate
+from diffgen.filters.recognition import JurySettings, RecognitionFilter
 from diffgen.models.loading import file_digest
 from diffgen.runs.artifacts import Artifact
 from diffgen.runs.figures import JuryFigures
@@ -202,8 +203,13 @@ def _artifact(split: DataSplit, origin: str, config: CompareConfig, device: torc
 
 def _shown(split: DataSplit, config: CompareConfig) -> int:
     """How many images each member of a jury is shown."""
-    given = config.filters.jury.shown
+    given = _settings(config).shown
     return (_SHOWN_GREY if split.data.image_shape[0] == 1 else _SHOWN_COLOUR) if given is None else given
+
+
+def _settings(config: CompareConfig) -> JurySettings:
+    own: JurySettings = RecognitionFilter.settings_among(config.filters.filters)
+    return own
 
 
 def _obtain(
@@ -245,8 +251,9 @@ def _calibrated(
     trained_on, held_out = counts
     answers = jury.answers(torch.from_numpy(split.data.images[held_out]))
     sure, right = juries.certainty(answers), jury.names(answers) == known.values[held_out]
-    given = config.filters.jury.threshold
-    found = calibrate(sure[:, None], [np.nan if given is None else given], config.filters.jury.false_alarm)
+    own = _settings(config)
+    given = own.threshold
+    found = calibrate(sure[:, None], [np.nan if given is None else given], own.false_alarm)
     threshold = float(found.thresholds[0])
     unaided = reliable_from(sure, right, at_least=threshold) if given is None else threshold
     if unaided is None:

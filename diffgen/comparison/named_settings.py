@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from diffgen.comparison.image_source import settled_generator
@@ -11,8 +12,8 @@ from diffgen.config import CompareConfig, SearchConfig, applied, replace
 from diffgen.config.layers import Layer, filter_chain, merged
 from diffgen.config.named import layer
 from diffgen.errors import UserError
-from diffgen.extensions import Extensions, name_of, names_of
-from diffgen.techniques import preset, preset_gan, technique_class
+from diffgen.parts import Extensions, name_of, names_of
+from diffgen.techniques import preset, technique_class
 
 
 @contextmanager
@@ -40,18 +41,16 @@ def settled(
         UserError: a name that is not known, a value that cannot be, or a ``config`` that is none.
     """
     check_config(config, CompareConfig)
-    own = Extensions.among(technique, config.generator.file if generator is None else generator, filters)
+    own = Extensions.among(technique, generator, filters)
     with own.in_use():
         said = merged(_parts(technique, generator, filters), layer(named))
-        if own.generator is not None:
-            said = merged(said, {"generator": {"file": None}})
         name = said.get("technique", config.technique)
         recipe = said.get("preset", config.preset if name == config.technique else "default")
-        search = preset(name, recipe)
+        chosen = preset(name, recipe)
         # settings that only name a technique or a preset have the search of none
-        if (name, recipe) != (config.technique, config.preset) or search != config.search == SearchConfig():
-            gan = preset_gan(name, recipe, config.gan)
-            config = replace(config, technique=name, preset=recipe, search=search, gan=gan)
+        if (name, recipe) != (config.technique, config.preset) or chosen.search != config.search == SearchConfig():
+            gan = replace(config.gan, **chosen.gan)
+            config = replace(config, technique=name, preset=recipe, search=chosen.search, gan=gan)
         config = applied(config, said)
         if technique_settings is not None:
             config = replace(config, search=_with_settings(config, technique_settings))
@@ -76,7 +75,8 @@ def _parts(technique: Any, generator: Any, filters: str | Sequence[Any] | None) 
     if technique is not None:
         made["technique"] = name_of(technique)
     if generator is not None:
-        made["generator"] = {"file": generator}
+        is_file = isinstance(generator, str | Path)
+        made |= {"generator": {"file": generator}} if is_file else {"source": {"family": name_of(generator)}}
     if filters is not None:
         chain = filter_chain(filters) if isinstance(filters, str) else {"names": names_of(filters)}
         made["filters"] = chain

@@ -15,11 +15,11 @@ from diffgen.comparison.preflight import RealAnswers
 from diffgen.config import CompareConfig, ModelSpec
 from diffgen.data.split import DataSplit
 from diffgen.events import Progress
-from diffgen.extensions import Extensions
 from diffgen.features.cells import Cells
 from diffgen.features.recognition import Recogniser
 from diffgen.filters import FilterPipeline
 from diffgen.models import BlackBox
+from diffgen.parts import Extensions
 from diffgen.runs.folder import RunFolder
 from diffgen.sources.base import FamilyContext, ImageSource
 from diffgen.types import ImageSet

@@ -1,26 +1,36 @@
-"""Checks, before anything runs, that settings and data fit what the technique needs."""
+"""Matches what the parts of a comparison need with what is there, before anything runs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from diffgen import extensions
 from diffgen.comparison.own_settings import check_own_settings
 from diffgen.config import CompareConfig, replace, roles
 from diffgen.data.resize import LARGEST
 from diffgen.errors import UserError
-from diffgen.filters import foreign_filters
-from diffgen.gan_training.networks import check_resize
+from diffgen.filters import filters_named
 from diffgen.models import BlackBox
 from diffgen.models.answer_table import AnswerTable
+from diffgen.parts import NOTHING, Need, Needs
 from diffgen.search.staging import FEWEST
-from diffgen.sources.registry import FAMILIES, family_of
+from diffgen.sources.base import Family
+from diffgen.sources.registry import SOURCES, family_named, family_of
 from diffgen.tasks.classification import listed
-from diffgen.techniques import TECHNIQUES, Needs, RealImages, technique_class
+from diffgen.techniques import TECHNIQUES, RealImages, technique_class
 from diffgen.types import ImageSet
 
-_DEFAULT = ("neighbors", "jury", "ssim")  # cheapest first: what one rejects no other is asked about
+_DEFAULT: tuple[str, ...] = ("neighbors", "jury", "ssim")  # cheapest first: what one rejects no other is asked about
+_WITHOUT_JURY = ("reconstruction", "ssim")
+_JUDGE = "discriminator"
+_TRAINED_JUDGE = "gan"  # the family whose discriminator is trained where something asks for one and nothing has it
 _SMALLEST_SIDE = 8  # of images that the domain encoder and SSIM can look at
+# what a technique does with what it needs of a source
+_DOES: dict[Need, str] = {
+    "encoder": "turns real images into genes",
+    "between": "draws what lies between two real images",
+    "operators": "changes the real images themselves",
+    "discriminator": "asks a discriminator how real its pictures are",
+}
 
 
 def needs_of(config: CompareConfig) -> Needs:
@@ -32,19 +42,26 @@ def needs_of(config: CompareConfig) -> Needs:
     return technique_class(config.technique).needs(config.search)
 
 
-def uses_gan(config: CompareConfig) -> bool:
-    """Whether there is a GAN: for the pictures, or for its discriminator, in the search or as a filter."""
-    names = config.filters.names
-    # where nobody named the filters, a GAN that is there already is asked
-    judges = config.gan_file is not None if names is None else "discriminator" in names
-    foreign = config.generator.file is not None or extensions.in_use().generator is not None
-    return (_searches_with_gan(config) or judges) and not foreign
+def judge_of(config: CompareConfig) -> Family | None:
+    """The family whose discriminator technique or filters ask; None where neither asks for one, or there is none."""
+    if _JUDGE not in needs_of(config) and not _filters_ask_a_judge(config):
+        return None
+    drawing = family_of(config)
+    if drawing is not None and (drawing.brought or _JUDGE in drawing.gives(config)):
+        return drawing if _JUDGE in drawing.gives(config) else None
+    return family_named(_TRAINED_JUDGE)
 
 
-def _searches_with_gan(config: CompareConfig) -> bool:
-    """Whether the search itself has a GAN when it begins."""
-    needs = needs_of(config)
-    return (needs.source and family_of(config).name == "gan") or needs.discriminator
+def _filters_ask_a_judge(config: CompareConfig) -> bool:
+    if config.filters.names is None:
+        # one that was given, or a GAN that is there already, is there to judge
+        return config.generator.discriminator is not None or config.gan_file is not None
+    return any(_JUDGE in each.needs for each in filters_named(config.filters.names).values())
+
+
+def families_in_use(config: CompareConfig) -> tuple[Family, ...]:
+    """The families that draw the pictures and give the discriminator, each once."""
+    return tuple({each.name: each for each in (family_of(config), judge_of(config)) if each is not None}.values())
 
 
 def uses_auto_encoder(config: CompareConfig, *, jury: bool) -> bool:
@@ -54,8 +71,9 @@ def uses_auto_encoder(config: CompareConfig, *, jury: bool) -> bool:
         config: all settings.
         jury: whether there is a jury.
     """
-    draws_with_it = needs_of(config).source and family_of(config).uses_auto_encoder(config)
-    return draws_with_it or "reconstruction" in filter_names(config, jury=jury)
+    drawing = family_of(config)
+    needs = [each.needs for each in filters_named(filter_names(config, jury=jury)).values()]
+    return "auto_encoder" in (NOTHING if drawing is None else drawing.needs(config)).union(*needs)
 
 
 def filter_names(config: CompareConfig, *, jury: bool = True) -> tuple[str, ...]:
@@ -63,8 +81,8 @@ def filter_names(config: CompareConfig, *, jury: bool = True) -> tuple[str, ...]
 
     Of generated digits these keep most of what people accept, and reject nearly all of what they do not; nearness and
     jury alone would let through areas of one grey and pictures of another kind (benchmarks/results/human-labelled.md).
-    Without a jury: the others that need nothing trained that is not there anyway; the discriminator is asked where the
-    run has one.
+    Without a jury: the others that need nothing trained that is not there anyway. A discriminator is asked where the
+    user brought one, or a GAN that the search does without; without a jury, also that of the source.
 
     Args:
         config: all settings.
@@ -72,121 +90,92 @@ def filter_names(config: CompareConfig, *, jury: bool = True) -> tuple[str, ...]
     """
     if config.filters.names is not None:
         return config.filters.names
+    drawing, needed = family_of(config), _JUDGE in needs_of(config)
+    given = drawing is not None and _JUDGE in drawing.gives(config)
     if jury:
-        # a discriminator that was given, or a GAN that the search does without, is there to judge
-        spare = config.gan_file is not None and not _searches_with_gan(config)
-        judges = spare or config.generator.discriminator is not None
-        return ("discriminator", *_DEFAULT) if judges else _DEFAULT
-    scored = uses_gan(config) or config.generator.discriminator is not None
-    return ("discriminator", "reconstruction", "ssim") if scored else ("reconstruction", "ssim")
+        spare = config.gan_file is not None and not given and not needed
+        asked, rest = spare or config.generator.discriminator is not None, _DEFAULT
+    else:
+        asked, rest = given or judge_of(config) is not None, _WITHOUT_JURY
+    return (_JUDGE, *rest) if asked else rest
 
 
 def check_settings(config: CompareConfig) -> None:
-    """See that the settings fit the technique.
+    """See that the parts that the settings name have what they need, and that what they name is used.
 
     Raises:
-        UserError: they do not.
+        UserError: they have not, or it is not.
     """
     check_own_settings(config)
-    needs, own, family = needs_of(config), config.generator, family_of(config)
-    foreign_filters(config.filters.names or ())
-    answers, learns = config.filters.learned.answers, "learned" in (config.filters.names or ())
-    if learns and answers is None:
+    needs, drawing, judge = needs_of(config), family_of(config), judge_of(config)
+    _check_filters(config)
+    if _JUDGE in needs and judge is None and drawing is not None:
+        raise _lacks(config, drawing, _JUDGE, ())
+    if drawing is not None and "source" not in needs and judge is not drawing:
         raise UserError(
-            "The filter learned has no answers to learn from; name a run whose pictures people labelled, or a file of "
-            "answers, with --learned-from, or leave it out of --filters."
+            f"The technique {config.technique} makes its pictures from the real images itself and draws none from the "
+            f"source {drawing.name}; leave it out, or use a technique that draws from it."
         )
-    if answers is not None and not learns:
-        raise UserError(
-            f"No filter learns from the answers {answers}; add learned to --filters, or leave --learned-from out."
-        )
-    given = extensions.in_use().generator
-    if given is not None and not needs.source:
-        raise UserError(
-            f"The technique {config.technique} makes its pictures from the real images and asks no generator; leave "
-            "generator= out."
-        )
-    if given is not None and needs.discriminator:
-        raise UserError(
-            f"The technique {config.technique} asks a discriminator how real its pictures are, and the generator "
-            f"{extensions.name_of(given)} comes without; leave generator= out, or use another technique."
-        )
-    family.check(config)
-    if own.file is not None and family.name in FAMILIES and family.name != "file":
-        raise UserError(
-            f"--generator {own.file} and --source {family.name} both say where the pictures come from; leave one of "
-            "them out."
-        )
-    if needs.encoder and not family.encodes_with(config):
-        able = [each.name for each in FAMILIES.values() if each.encodes]
-        own_encoder = {
-            "file": ", or add --generator-encoder FILE",
-            "given": ", or give the generator a method encode (diffgen.sources.base.EncodingSource)",
-        }.get(family.name, "")
-        raise UserError(
-            f"The technique {config.technique} turns real images into genes, which the source {family.name} cannot; "
-            + (f"use --source {' or '.join(able)}{own_encoder}." if able else "use another technique.")
-        )
-    if needs.between and not family.between:
-        able = [each.name for each in FAMILIES.values() if each.encodes and each.between]
-        raise UserError(
-            f"The technique {config.technique} draws what lies between two real images, and the source {family.name} "
-            f"draws nothing there; use --source {' or '.join(able)}."
-        )
-    if config.source.family == "seeds" and not needs.source:
-        raise UserError(
-            f"The technique {config.technique} makes its pictures from the real images itself; leave --source out."
-        )
-    if config.technique == "seeds" and family.name != "seeds":
-        raise UserError(
-            f"The technique seeds draws from real images alone, not from the source {family.name}; leave --source and "
-            "--generator out, or use --technique diffgan."
-        )
-    if uses_gan(config):
-        check_resize(config.resize)
-    elif config.gan_file is not None and own.file is None:
+    for each in families_in_use(config):
+        each.check(config)
+    if drawing is not None and "source" in needs:
+        _check_source(config, needs, drawing)
+    if config.gan_file is not None and _TRAINED_JUDGE not in [each.name for each in families_in_use(config)]:
         raise UserError(
             f"Neither the technique {config.technique} nor the filters ask for a GAN; leave --gan out, or add the "
             "filter discriminator."
         )
-    if own.file is not None and needs.discriminator and own.discriminator is None:
-        raise UserError(
-            f"The technique {config.technique} asks a discriminator how real its pictures are, and the generator "
-            f'{own.file} has none; add --discriminator, or set fidelity = "none" under '
-            f"[search.{config.technique}] in a --config file."
-        )
-    if own.file is not None and not needs.source and own.discriminator is None:
-        raise UserError(
-            f"The technique {config.technique} makes its pictures from the real images and asks no generator; leave "
-            "--generator out, or give --discriminator with it for the filter."
-        )
-    if config.search.validity in ("constraint", "objective") and not needs.filters:
-        able = [name for name in sorted(TECHNIQUES) if technique_class(name).needs(config.search).filters]
+    if config.search.validity in ("constraint", "objective") and not technique_class(config.technique).asks_filters:
+        able = [name for name, each in sorted(TECHNIQUES.own().items()) if each.asks_filters]
         raise UserError(
             f"The technique {config.technique} does not ask the filters in the search, but --validity is "
             f"{config.search.validity}; leave it out, or use --technique {' or '.join(able)}."
         )
 
 
-def unused_source(config: CompareConfig) -> str:
-    """A sentence about a source that the settings name and the technique draws nothing from; empty: there is none."""
-    family = config.source.family
-    if family is None or needs_of(config).source or config.generator.file is not None:
-        return ""
-    return (
-        f"The technique {config.technique} makes its pictures from the real images itself and draws none from the "
-        f"source {family}; leave --source out, or use a technique that draws from it."
+def _check_filters(config: CompareConfig) -> None:
+    answers, asked = config.filters.learned_from, False
+    for name, each in filters_named(config.filters.names or ()).items():
+        asked = asked or "answers" in each.needs
+        if "answers" in each.needs and answers is None:
+            raise UserError(
+                f"The filter {name} has no answers to learn from; {each.hints['answers']}, or leave it out of "
+                "--filters."
+            )
+    if answers is not None and not asked:
+        raise UserError(
+            f"No filter learns from the answers {answers}; add learned to --filters, or leave --learned-from out."
+        )
+
+
+def _check_source(config: CompareConfig, needs: Needs, drawing: Family) -> None:
+    wanted: Needs = needs & frozenset({"encoder", "between", "operators"})
+    gives = drawing.gives(config)
+    for need in sorted(wanted - gives):
+        own = (each() for each in SOURCES.own().values())
+        raise _lacks(config, drawing, need, sorted(each.name for each in own if wanted <= each.gives(CompareConfig())))
+
+
+def _lacks(config: CompareConfig, drawing: Family, need: Need, able: Sequence[str]) -> UserError:
+    """The error about what a source does not give."""
+    hints = [each.hints[need] for each in (drawing, technique_class(config.technique)) if need in each.hints]
+    ways = ([f"use --source {' or '.join(able)}"] if able else []) + hints
+    return UserError(
+        f"The technique {config.technique} {_DOES[need]}, and the source {drawing.name} has nothing for that; "
+        f"{', or '.join(ways or ['use another technique'])}."
     )
 
 
 def without_unused_source(config: CompareConfig) -> CompareConfig:
     """The same without a source that the technique draws nothing from, for settings that several techniques share."""
-    return replace(config, source=replace(config.source, family=None)) if unused_source(config) else config
+    used = "source" in needs_of(config) or config.generator.file is not None
+    return config if used else replace(config, source=replace(config.source, family=None))
 
 
 def asks_filters_in_search(config: CompareConfig) -> bool:
     """Whether the search itself asks the validity filters about its triggers."""
-    return needs_of(config).filters and config.search.validity != "post" and bool(filter_names(config))
+    able = technique_class(config.technique).asks_filters
+    return able and config.search.validity != "post" and bool(filter_names(config))
 
 
 def check_models(config: CompareConfig, count: int) -> None:
@@ -195,7 +184,7 @@ def check_models(config: CompareConfig, count: int) -> None:
     Raises:
         UserError: it cannot.
     """
-    needed = needs_of(config).models
+    needed = technique_class(config.technique).models
     if needed is not None and needed != count:
         raise UserError(
             f"The technique {config.technique} compares {needed} models, not {count}; use another technique."
@@ -224,13 +213,14 @@ def check_tables(config: CompareConfig, models: Sequence[BlackBox]) -> None:
 
 
 def check_images(config: CompareConfig, images: ImageSet) -> None:
-    """See that the real images are what the technique, the GAN and the filters can work with.
+    """See that the real images are what the technique, the sources and the filters can work with.
 
     Raises:
         UserError: they are not.
     """
-    if needs_of(config).labels and images.labels is None:
-        others = [name for name in sorted(TECHNIQUES) if not technique_class(name).needs(config.search).labels]
+    if "labels" in needs_of(config) and images.labels is None:
+        own = sorted(TECHNIQUES.own().items())
+        others = [name for name, each in own if "labels" not in each.needs(config.search)]
         missing = f"the data {images.source} has none; give labelled images"
         if config.data_labels == "ignore":
             missing = f"those of the data {images.source} are not used; add --data-labels use if they are the models'"
@@ -238,16 +228,14 @@ def check_images(config: CompareConfig, images: ImageSet) -> None:
             f"The technique {config.technique} begins with images that both models get right, so it needs labels, and "
             f"{missing}, or another technique ({', '.join(others)})."
         )
-    if needs_of(config).source:
-        family_of(config).supports(images.image_shape)
-    if uses_gan(config):
-        FAMILIES["gan"].supports(images.image_shape)
-    elif max(images.image_shape[1:]) > LARGEST:
+    for each in families_in_use(config):
+        each.supports(images.image_shape)
+    if max(images.image_shape[1:]) > LARGEST:
         raise UserError(
             f"The images are {'x'.join(map(str, images.image_shape))}, and may have {LARGEST} pixels a side at most; "
             "bring them to fewer with --resize N."
         )
-    elif min(images.image_shape[1:]) < _SMALLEST_SIDE:
+    if min(images.image_shape[1:]) < _SMALLEST_SIDE:
         advice = "and give a generator of that size" if config.generator.file is not None else "of at least that size"
         raise UserError(
             f"The images are {'x'.join(map(str, images.image_shape))}; the filters need {_SMALLEST_SIDE} pixels a side "
@@ -256,7 +244,7 @@ def check_images(config: CompareConfig, images: ImageSet) -> None:
 
 
 def check_jury(config: CompareConfig, missing: str) -> None:
-    """See that there is a jury where the settings name the filter that asks it.
+    """See that there is a jury where the settings name a filter that asks it.
 
     Args:
         config: all settings.
@@ -265,10 +253,11 @@ def check_jury(config: CompareConfig, missing: str) -> None:
     Raises:
         UserError: there is none.
     """
-    if missing and config.filters.names is not None and "jury" in config.filters.names:
+    asking = [name for name, each in filters_named(config.filters.names or ()).items() if "jury" in each.needs]
+    if missing and asking:
         raise UserError(
-            f"There is no jury that the filter jury could ask ({missing}); give more images, or labels, or leave it "
-            "out of --filters."
+            f"There is no jury that the filter {asking[0]} could ask ({missing}); give more images, or labels, or "
+            "leave it out of --filters."
         )
 
 
@@ -280,7 +269,7 @@ def check_seeds(config: CompareConfig, real: RealImages, source: str) -> None:
     """
     kind = technique_class(config.technique)
     needs = kind.needs(config.search)
-    if (needs.encoder or not needs.source) and len(kind.seeds(real)) == 0:
+    if ("encoder" in needs or "source" not in needs) and len(kind.seeds(real)) == 0:
         raise UserError(
             f"The technique {config.technique} begins with {kind.seed_requirement}, and {source} has none; check the "
             "pre-processing of both models (diffgen inspect), or use another technique."

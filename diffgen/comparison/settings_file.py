@@ -51,7 +51,7 @@ def read_settings_file(path: str | Path, kind: type[Any] = CompareConfig) -> Set
         if kind is CheckConfig:
             applied(CheckConfig(), own)
         config = applied(CompareConfig(), compare)
-        if config.search.techniques or config.source.families:
+        if config.search.techniques or config.source.families or config.filters.filters:
             from diffgen.comparison.own_settings import check_own_settings  # torch is imported only where it is needed
 
             check_own_settings(config, settled=False)
@@ -91,13 +91,10 @@ def settle(
     # torch and pymoo are imported only now: wrong usage and --help answer at once
     config = applied(defaults, merged(file, said))
     from diffgen.comparison.own_settings import with_own_settings
-    from diffgen.techniques import preset, preset_gan
+    from diffgen.techniques import preset
 
-    base = replace(
-        defaults,
-        search=preset(config.technique, config.preset),
-        gan=preset_gan(config.technique, config.preset, defaults.gan),
-    )
+    chosen = preset(config.technique, config.preset)
+    base = replace(defaults, search=chosen.search, gan=replace(defaults.gan, **chosen.gan))
     named, warning = applied(defaults, file), ""
     if "search" in file and (config.technique, config.preset) != (named.technique, named.preset):
         file = {name: value for name, value in file.items() if name != "search"}

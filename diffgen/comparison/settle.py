@@ -20,11 +20,11 @@ from diffgen.comparison.device import resolve_batch_size, resolve_device
 from diffgen.comparison.image_source import generator_digests, try_out_source
 from diffgen.comparison.label_order import announce_order, in_order, namer, names_of_classes, order_of_labels
 from diffgen.comparison.machine import device_name, versions
-from diffgen.comparison.own_settings import with_named_operators, with_own_settings
+from diffgen.comparison.own_settings import with_own_settings
 from diffgen.comparison.plan import Objects, Plan
 from diffgen.comparison.preflight import check_query_budgets, prepare_models
 from diffgen.comparison.real_data import announce_sizes, load_for
-from diffgen.comparison.requirements import check_images, check_models, check_settings, check_tables, unused_source
+from diffgen.comparison.requirements import check_images, check_models, check_settings, check_tables
 from diffgen.comparison.results import announce_numbers
 from diffgen.comparison.sizes import settle_sizes
 from diffgen.comparison.stages import attach_answers, before_the_search
@@ -32,15 +32,16 @@ from diffgen.config import CompareConfig, SearchConfig, replace, roles, to_dict
 from diffgen.data import is_word
 from diffgen.errors import UserError
 from diffgen.events import Progress
-from diffgen.extensions import in_use, name_of
 from diffgen.filters import check_enough
 from diffgen.labels.answers import read_answers
 from diffgen.models import BlackBox
+from diffgen.parts import in_use, name_of
 from diffgen.runs.creation import check_output
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.sampling import random_rows
 from diffgen.sources.gan_family import split_of_gan
+from diffgen.sources.seeds import with_named_operators
 from diffgen.techniques import technique_class
 from diffgen.threads import all_threads
 from diffgen.types import ImageSet
@@ -89,8 +90,6 @@ def settled_plan(request: Request, progress: Progress) -> Iterator[Plan]:
     given, specs = specs_for(request.models, asked)
     check_settings(asked)
     check_models(asked, len(given))
-    if unused := unused_source(asked):
-        progress.warn(unused)
     with before_the_search(), progress.stage("Opening the models"):
         models = load_models(given, specs, device=device, batch_size=batch_size)
     check_tables(asked, models)
@@ -257,8 +256,8 @@ def answers_digest(config: CompareConfig, image_shape: tuple[int, int, int]) -> 
     Raises:
         UserError: they cannot be read, are about pictures of another shape than (C, H, W), or are too few.
     """
-    path = config.filters.learned.answers
-    if path is None or "learned" not in (config.filters.names or ()):
+    path = config.filters.learned_from
+    if path is None:
         return None
     found = read_answers(Path(path), image_shape)
     check_enough(found.valid)
@@ -271,9 +270,9 @@ def check_same_answers(config: CompareConfig, folder: RunFolder, image_shape: tu
     Raises:
         UserError: they are not, or see :func:`answers_digest`.
     """
-    before = folder.manifest.get("learned_from")  # runs of earlier versions do not say it
+    before = folder.manifest.get("learned_from")
     if before is not None and answers_digest(config, image_shape) != before:
         raise UserError(
-            f"The answers {config.filters.learned.answers}, which the filter learned learns from, have changed since "
+            f"The answers {config.filters.learned_from}, which the filter learned learns from, have changed since "
             f"the run {folder.path} was started; put the old ones back, or start a new run."
         )

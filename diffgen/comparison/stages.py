@@ -225,7 +225,7 @@ def learn(plan: Plan, real: RealAnswers, jury: PreparedJury | None) -> Learned:
         jury.recogniser,
         auto_encoder=partial(prepare_auto_encoder, split, config, device=device, progress=progress),
         answers=real.answers.probabilities,
-        encoding=needs_of(config).encoder,
+        encoding="encoder" in needs_of(config),
     )
     source = prepare_source(split, config, context)
     plan = replace(plan, config=config)

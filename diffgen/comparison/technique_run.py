@@ -241,7 +241,7 @@ def try_out_technique(learned: Learned) -> None:
     Raises:
         UserError: its first proposal cannot be.
     """
-    if learned.config.technique in TECHNIQUES:
+    if learned.config.technique in TECHNIQUES.own():
         return
     shape, count = learned.images.image_shape, len(learned.images)
     technique = make(learned.config.technique, _context(learned, Archive(shape), BatchHalver()))

@@ -19,7 +19,7 @@ from diffgen.config.check import (
     Limits,
 )
 from diffgen.config.compare import CompareConfig
-from diffgen.config.filters import FILTER_PRESETS, FILTERS, FilterConfig
+from diffgen.config.filters import FILTER_PRESETS, FilterConfig
 from diffgen.config.gan import GanConfig, GeneratorConfig, PixelRange, TrainGanConfig, TuningConfig
 from diffgen.config.islands import IslandConfig
 from diffgen.config.labels import LabelConfig, TrainingSetConfig
@@ -49,7 +49,6 @@ __all__ = [
     "DEFAULT_MODEL_TIMEOUT",
     "DEFAULT_PREPROCESSING",
     "DEFAULT_REMOTE",
-    "FILTERS",
     "FILTER_PRESETS",
     "GROSS_ACCURACY_DROP",
     "GROSS_BACKGROUND",

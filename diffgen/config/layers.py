@@ -14,22 +14,30 @@ from pathlib import Path
 from typing import Any
 
 from diffgen.config.budget import Budget
-from diffgen.config.filters import FILTER_PRESETS, FILTERS
+from diffgen.config.filters import FILTER_PRESETS
 from diffgen.config.migration import current_key, migrated
 from diffgen.config.models import is_address
 from diffgen.config.plain import to_dict
-from diffgen.config.schema import SettingError, every_setting, fields_of, list_class, open_tables, table_class, unknown
+from diffgen.config.schema import (
+    NONE,
+    SettingError,
+    every_setting,
+    fields_of,
+    list_class,
+    open_tables,
+    table_class,
+    unknown,
+)
 
 Layer = dict[str, Any]
 
-NONE = "none"  # stands for None, which TOML has not
 _PATHS = (
     "gan_file",
     "generator.file",
     "generator.discriminator",
     "generator.encoder",
     "source.diffusers.folder",
-    "filters.learned.answers",
+    "filters.learned_from",
     "models.path",
     "models.class_names_file",
     "models.label_map",
@@ -76,10 +84,10 @@ def normal(values: Mapping[str, Any]) -> Layer:
 
 
 def filter_chain(text: str) -> Layer:
-    """What the name of a preset of filters, or a list of names, settles: for a preset the thresholds too."""
+    """What the name of a preset of filters, or a list of names, settles: for a preset its thresholds too."""
     preset = FILTER_PRESETS.get(text)
     if preset is not None:
-        return {"names": preset.names, **{name: {"threshold": getattr(preset, name).threshold} for name in FILTERS}}
+        return {"names": preset.names, **preset.filters}
     return {"names": tuple(name.strip() for name in text.split(","))}
 
 

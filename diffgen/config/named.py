@@ -49,12 +49,6 @@ class NamedSettings(TypedDict, total=False):
     validity: Literal["auto", "post", "constraint", "objective"] | None
     reducer: Literal["pca", "umap"] | None
     false_alarm_rate: float | None
-    discriminator_threshold: float | None
-    reconstruction_threshold: float | None
-    ssim_threshold: float | None
-    neighbors_threshold: float | None
-    jury_threshold: float | None
-    learned_threshold: float | None
     learned_from: str | None
 
 

@@ -25,6 +25,7 @@ from diffgen.errors import UserError, did_you_mean
 
 T = TypeVar("T")
 _MISSING: Any = object()
+NONE = "none"  # stands for None, which TOML has not
 _NAMES = {
     "bool_type": "true or false",
     "int_type": "a whole number",
@@ -56,7 +57,7 @@ class SettingError(UserError):
 
 
 def _none_of_text(value: Any) -> Any:
-    return None if isinstance(value, str) and value in ("none", "auto") else value
+    return None if isinstance(value, str) and value in (NONE, "auto") else value
 
 
 # A value or None; TOML and options have no null, so that the texts "none" and "auto" stand for it.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from diffgen.config.schema import Maybe, OpenTables, SettingError, setting, settings
 from diffgen.config.tables import with_table
 
-SourceFamily = Literal["gan", "file", "seeds", "vae", "vq", "denoiser", "diffusers"]
 _FAMILY = "source.family"
 # settings that a path behind a family's name and a colon is for
 _PATHS = {"file": "generator.file", "diffusers": "source.diffusers.folder"}
@@ -34,7 +33,7 @@ def with_path(given: Mapping[str, Any]) -> dict[str, Any]:
 class SourceConfig:
     """Which family of sources draws the images."""
 
-    family: Maybe[SourceFamily] = setting(
+    family: Maybe[str] = setting(
         None,
         "Where images come from: a GAN trained on the data; vae or vq, the codes of an auto-encoder trained on it; "
         "denoiser, real images with noise, restored by a network trained on it; file:FILE, a generator of your own; "

@@ -6,12 +6,11 @@ table ``drfuzz``: plain, and unchecked until the class is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from diffgen.config.layers import NONE
 from diffgen.config.plain import applied, to_dict
-from diffgen.config.schema import fields_of, unknown
+from diffgen.config.schema import NONE, fields_of
 
 T = TypeVar("T")
 
@@ -40,25 +39,3 @@ def with_table(tables: Mapping[str, Mapping[str, Any]], settings: Any) -> dict[s
 def _stands_for_none(kind: Any, name: str) -> bool:
     """Whether a setting reads the word as None; where it is a path, it is one of that name."""
     return getattr(applied(kind(), {name: NONE}), name) is None
-
-
-def check_tables(
-    tables: Mapping[str, Mapping[str, Any]], kinds: Iterable[Any], *, prefix: str, all_known: bool
-) -> None:
-    """See that every table fits its class.
-
-    Args:
-        tables: name -> plain values.
-        kinds: the classes.
-        prefix: of the full names, such as ``search``.
-        all_known: whether a table without a class is refused; else it is passed over.
-
-    Raises:
-        SettingError: a table, a key or a value that cannot be.
-    """
-    known = {table_name(kind): kind for kind in kinds}
-    for name in tables:
-        if name in known:
-            settings_among(known[name], tables)
-        elif all_known:
-            raise unknown(f"{prefix}.{name}", [f"{prefix}.{each}" for each in known])

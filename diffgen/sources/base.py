@@ -12,11 +12,13 @@ import torch
 
 from diffgen.config import CompareConfig
 from diffgen.data.split import DataSplit
+from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.features.base import FeatureExtractor
 from diffgen.features.recognition import Recogniser
 from diffgen.features.vae import Vae
 from diffgen.origins import Origins
+from diffgen.parts import NOTHING, Needs, Part
 from diffgen.sources.space import Space
 from diffgen.types import Float32Array, Scorer
 
@@ -115,43 +117,49 @@ class FamilyContext:
     encoding: bool = False
 
 
-class Family(ABC):
+class Family(Part, ABC):
     """A family of sources: trains or opens what draws the images of a data set.
 
     Attributes:
-        name: as ``--source`` takes it.
-        encodes: whether its sources are :class:`EncodingSource`.
-        between: whether pictures between two real images can be drawn from what lies between their genes.
-        Settings: class of its own settings, made by :func:`diffgen.config.schema.settings`, or None.
+        brought: the user brings it ready to draw, and no network is trained beside it to judge what it draws.
     """
 
-    name: ClassVar[str]
-    encodes: ClassVar[bool] = False
-    between: ClassVar[bool] = True
-    Settings: ClassVar[type[Any] | None] = None
+    kind = "source"
+    brought: ClassVar[bool] = False
 
-    def uses_auto_encoder(self, config: CompareConfig) -> bool:
-        """Whether its source asks for the auto-encoder of the filters under these settings."""
-        return False
+    def gives(self, config: CompareConfig) -> Needs:
+        """What a technique can have of its sources under these settings, besides that they draw from genes.
 
-    def encodes_with(self, config: CompareConfig) -> bool:
-        """Whether its source is an :class:`EncodingSource` under these settings."""
-        return self.encodes
+        "encoder": they are :class:`EncodingSource`; "between": what lies between the genes of two real images draws
+        pictures between them; "operators": they change the real images themselves; "discriminator": there is one.
+        """
+        return frozenset({"between"})
+
+    def needs(self, config: CompareConfig) -> Needs:
+        """What must be trained before it under these settings: "auto_encoder", that of the data set."""
+        return NOTHING
+
+    def settings(self, config: CompareConfig) -> Any:
+        """An object of its class ``Settings``."""
+        return self.settings_among(config.source.families)
 
     def settled(self, config: CompareConfig) -> CompareConfig:
         """The settings with whole paths, as a run folder keeps them."""
         return config
 
-    def check(self, config: CompareConfig) -> None:  # noqa: B027 (most families have nothing to check)
+    def check(self, config: CompareConfig) -> None:
         """See that the settings fit, before any data is read.
 
         Raises:
             UserError: they do not.
         """
+        if config.generator.file is not None:
+            raise UserError(
+                f"--generator {config.generator.file} and --source {self.name} both say where the pictures come from; "
+                "leave one of them out."
+            )
 
-    def try_out(  # noqa: B027 (most families have nothing to open)
-        self, config: CompareConfig, image_shape: tuple[int, int, int], device: torch.device
-    ) -> None:
+    def try_out(self, config: CompareConfig, image_shape: tuple[int, int, int], device: torch.device) -> None:
         """See that what the settings name can be opened and draws images of (C, H, W), before anything is trained.
 
         Raises:

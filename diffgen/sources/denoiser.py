@@ -7,8 +7,8 @@ from typing import Literal
 from diffgen.config import CompareConfig
 from diffgen.config.schema import Maybe, setting, settings
 from diffgen.config.split import SEEDS
-from diffgen.config.tables import settings_among
 from diffgen.data.split import DataSplit
+from diffgen.parts import Needs
 from diffgen.seeding import seeded
 from diffgen.sources.base import Family, FamilyContext, ImageSource
 from diffgen.sources.learned.denoising import DEVIATIONS, Denoiser, DenoisingLesson, over_images
@@ -36,9 +36,11 @@ class DenoiserFamily(Family):
     """The denoiser is trained on the data once, then found in the cache; the seeds are all real images."""
 
     name = "denoiser"
-    encodes = True
-    between = False  # genes say which image it is: halfway between two there is none
     Settings = DenoiserSettings
+
+    def gives(self, config: CompareConfig) -> Needs:
+        """See the base class."""
+        return frozenset({"encoder"})  # genes say which image it is: halfway between two there is none
 
     def supports(self, image_shape: tuple[int, int, int]) -> None:
         """See the base class."""
@@ -46,7 +48,7 @@ class DenoiserFamily(Family):
 
     def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
         """See the base class."""
-        own = settings_among(DenoiserSettings, config.source.families)
+        own: DenoiserSettings = self.settings(config)
         shape, device = split.data.image_shape, context.device
         self.supports(shape)
         with seeded(own.seed):

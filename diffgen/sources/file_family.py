@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 
 from diffgen.config import CompareConfig, GeneratorConfig
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
+from diffgen.parts import Need, Needs
 from diffgen.sources.base import Family, FamilyContext, ImageSource
 from diffgen.sources.file import FileScorer, FileSource
 from diffgen.sources.file_encoder import EncodingFileSource
@@ -18,10 +20,16 @@ class FileFamily(Family):
     """Nothing is trained: the file that ``[generator]`` names is opened and tried out."""
 
     name = "file"
+    brought = True
+    hints: ClassVar = {"encoder": "add --generator-encoder FILE", "discriminator": "add --discriminator FILE"}
 
-    def encodes_with(self, config: CompareConfig) -> bool:
-        """See the base class: with the encoder that comes with the generator."""
-        return config.generator.encoder is not None
+    def gives(self, config: CompareConfig) -> Needs:
+        """See the base class; as the files that come with the generator allow."""
+        given: dict[Need, str | None] = {
+            "encoder": config.generator.encoder,
+            "discriminator": config.generator.discriminator,
+        }
+        return super().gives(config) | {need for need, file in given.items() if file is not None}
 
     def check(self, config: CompareConfig) -> None:
         """See the base class."""

@@ -21,9 +21,10 @@ from diffgen.features.base import FeatureExtractor
 from diffgen.gan_training import checkpoint
 from diffgen.gan_training.header import read_header
 from diffgen.gan_training.monitor import GanMonitor, Measurement, collapse
-from diffgen.gan_training.networks import check_image_shape
+from diffgen.gan_training.networks import check_image_shape, check_resize
 from diffgen.gan_training.trainer import TrainedGan, train
 from diffgen.models.loading import file_digest
+from diffgen.parts import Needs
 from diffgen.runs.artifacts import Artifact
 from diffgen.seeding import seeded
 from diffgen.sources import gan as gan_loader
@@ -44,7 +45,14 @@ class GanFamily(Family):
     """A GAN that is trained on the data once, or one that was trained before and is named by ``gan_file``."""
 
     name = "gan"
-    encodes = True
+
+    def gives(self, config: CompareConfig) -> Needs:
+        """See the base class."""
+        return super().gives(config) | {"encoder", "discriminator"}
+
+    def check(self, config: CompareConfig) -> None:
+        """See the base class."""
+        check_resize(config.resize)
 
     def supports(self, image_shape: tuple[int, int, int]) -> None:
         """See the base class."""

@@ -9,10 +9,10 @@ import torch
 
 from diffgen.config import CompareConfig, replace
 from diffgen.config.schema import FileName, Maybe, setting, settings
-from diffgen.config.tables import settings_among
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
 from diffgen.home import expanded
+from diffgen.parts import NOTHING, Needs
 from diffgen.sources.base import Family, FamilyContext, ImageSource
 from diffgen.sources.learned.denoising import DEVIATIONS, over_images
 from diffgen.sources.learned.noise_source import NoiseSource
@@ -41,16 +41,15 @@ class DiffusersFamily(Family):
     """Nothing is trained: the pipeline that the settings name is opened."""
 
     name = "diffusers"
-    between = False  # genes say which image it is: halfway between two there is none
     Settings = DiffusersSettings
 
-    def encodes_with(self, config: CompareConfig) -> bool:
-        """See the base class: where pictures begin with real images."""
-        return settings_among(DiffusersSettings, config.source.families).start == "seeds"
+    def gives(self, config: CompareConfig) -> Needs:
+        """See the base class; genes say which image it is: halfway between two there is none."""
+        return frozenset({"encoder"}) if self.settings(config).start == "seeds" else NOTHING
 
     def settled(self, config: CompareConfig) -> CompareConfig:
         """See the base class."""
-        own = settings_among(DiffusersSettings, config.source.families)
+        own: DiffusersSettings = self.settings(config)
         if own.folder is None:
             return config
         whole = str(expanded(own.folder).absolute())
@@ -58,7 +57,8 @@ class DiffusersFamily(Family):
 
     def check(self, config: CompareConfig) -> None:
         """See the base class."""
-        folder = settings_among(DiffusersSettings, config.source.families).folder
+        super().check(config)
+        folder = self.settings(config).folder
         if folder is None:
             raise UserError("The source is a diffusers pipeline, but none is named; use --source diffusers:FOLDER.")
         if not (Path(folder) / "model_index.json").is_file():
@@ -72,13 +72,13 @@ class DiffusersFamily(Family):
 
     def try_out(self, config: CompareConfig, image_shape: tuple[int, int, int], device: torch.device) -> None:
         """See the base class."""
-        folder = settings_among(DiffusersSettings, config.source.families).folder
+        folder = self.settings(config).folder
         assert folder is not None
         read_pipeline(Path(folder), image_shape)
 
     def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
         """See the base class."""
-        own = settings_among(DiffusersSettings, config.source.families)
+        own: DiffusersSettings = self.settings(config)
         assert own.folder is not None
         folder, shape, device = Path(own.folder), split.data.image_shape, context.device
         denoiser = read_pipeline(folder, shape).to(device)

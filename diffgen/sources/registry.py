@@ -1,47 +1,75 @@
-"""The families of sources by name."""
+"""The families of sources by name, and a source of somebody else's as a family."""
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+from typing import Any, ClassVar
 
-from diffgen import extensions
+import torch
+
 from diffgen.config import CompareConfig
-from diffgen.sources.base import Family
-from diffgen.sources.denoiser import DenoiserFamily
-from diffgen.sources.file_family import FileFamily
-from diffgen.sources.gan_family import GanFamily
-from diffgen.sources.given_family import GivenFamily
-from diffgen.sources.pipeline import DiffusersFamily
-from diffgen.sources.seeds import SeedsFamily
-from diffgen.sources.vae import VaeFamily
-from diffgen.sources.vq import VqFamily
+from diffgen.data.split import DataSplit
+from diffgen.parts import Needs, Registry
+from diffgen.sources.base import Family, FamilyContext, ImageSource
+from diffgen.sources.check import checked_source, makes_source
 
-FAMILIES: dict[str, Family] = {
-    each.name: each
-    for each in (
-        GanFamily(),
-        FileFamily(),
-        SeedsFamily(),
-        VaeFamily(),
-        VqFamily(),
-        DenoiserFamily(),
-        DiffusersFamily(),
-    )
-}
-_GIVEN = GivenFamily()
+SOURCES: Registry[Family] = Registry(Family)  # type: ignore[type-abstract]
 
 
-def settings_classes() -> tuple[type[Any], ...]:
-    """The settings classes of the families, as far as they have one."""
-    return tuple(dict.fromkeys(each.Settings for each in FAMILIES.values() if each.Settings is not None))
+def family_named(name: str) -> Family:
+    """The family of that name: one of diffgen's own, an object that was given, or what a package offers.
 
-
-def family_of(config: CompareConfig) -> Family:
-    """The family that the settings ask for.
-
-    A source that is not diffgen's own goes before all; where the settings name no family, it is that of the generator's
-    file, or else the GAN: so it was when every run had one, and new runs name their family.
+    Raises:
+        UserError: there is none.
     """
-    if extensions.in_use().generator is not None:
-        return _GIVEN
-    return FAMILIES[config.source.family or ("gan" if config.generator.file is None else "file")]
+    given: Any = SOURCES.find(name)
+    if inspect.isclass(given) and issubclass(given, Family):
+        given = given()
+    return given if isinstance(given, Family) else GivenFamily(name, given)
+
+
+def family_of(config: CompareConfig) -> Family | None:
+    """The family that the settings name, or None: they name none."""
+    return None if config.source.family is None else family_named(config.source.family)
+
+
+class GivenFamily(Family):
+    """A source of somebody else's, or what makes one: nothing is trained, and what is given is tried out.
+
+    Args:
+        name: by which settings name it.
+        given: a :class:`diffgen.sources.base.Source`, or a class or function that makes one for (C, H, W).
+    """
+
+    brought = True
+    hints: ClassVar = {"encoder": "give the generator a method encode (diffgen.sources.base.EncodingSource)"}
+
+    def __init__(self, name: str, given: Any) -> None:
+        self.name, self._given = name, given  # type: ignore[misc]
+
+    def gives(self, config: CompareConfig) -> Needs:
+        """See the base class; of a function that makes a source it is not known whether it encodes."""
+        return super().gives(config) | ({"encoder"} if hasattr(self._given, "encode") else set())
+
+    def supports(self, image_shape: tuple[int, int, int]) -> None:
+        """See the base class; what it draws is found out when it is tried."""
+
+    def try_out(self, config: CompareConfig, image_shape: tuple[int, int, int], device: torch.device) -> None:
+        """See the base class; what a class or a function makes is tried when it is made, which may take long."""
+        if not makes_source(self._given):
+            checked_source(self._given, self.name, image_shape)
+
+    def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
+        """See the base class."""
+        source = checked_source(self._given, self.name, split.data.image_shape)
+        facts = {
+            "kind": f"your own, {self.name}",
+            "genes": f"{source.space.length} values",
+            "discriminator": "none given, so that there is no discriminator filter",
+            "compared with": f"{len(split.rows[0]):,} real images, which it may or may not have been trained on",
+            "held out": f"{len(split.rows[1]):,} real images",
+        }
+        context.progress.say(
+            f"Pictures come from {self.name}: {facts['genes']}; discriminator: {facts['discriminator']}."
+        )
+        return ImageSource(source, facts=facts)

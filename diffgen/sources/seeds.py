@@ -7,15 +7,15 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from diffgen.config import CompareConfig
+from diffgen.config import CompareConfig, replace
 from diffgen.config.schema import Many, Maybe, setting, settings
-from diffgen.config.tables import settings_among
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError, did_you_mean
 from diffgen.features.auto_encoder import AutoEncoder
 from diffgen.features.recognition import Recogniser
 from diffgen.gan_training.augmentation import plain_background
 from diffgen.origins import Origins, Step, recipe_text
+from diffgen.parts import NOTHING, Needs
 from diffgen.sampling import affordable_rows
 from diffgen.sources.base import Family, FamilyContext, ImageSource
 from diffgen.sources.calibration import KEPT, Ranges, prepare_ranges
@@ -33,7 +33,7 @@ from diffgen.sources.operators import (
     usual_operators,
 )
 from diffgen.sources.seeds_space import SeedsAndOperators, Weights
-from diffgen.types import Int64Array
+from diffgen.types import Int64Array, UInt8Array
 
 _CALIBRATED = f"as far as the jury gives {KEPT:.0%} of held-out real images the names that it gave them unchanged"
 
@@ -203,21 +203,25 @@ class SeedsFamily(Family):
     def supports(self, image_shape: tuple[int, int, int]) -> None:
         """See the base class; images of every size will do."""
 
-    def uses_auto_encoder(self, config: CompareConfig) -> bool:
+    def gives(self, config: CompareConfig) -> Needs:
         """See the base class."""
-        own = settings_among(SeedsSettings, config.source.families)
-        return any(OPERATORS[name].learned for name in own.operators or ())
+        return super().gives(config) | {"operators"}
+
+    def needs(self, config: CompareConfig) -> Needs:
+        """See the base class."""
+        learned = any(OPERATORS[name].learned for name in self.settings(config).operators or ())
+        return frozenset({"auto_encoder"}) if learned else NOTHING
 
     def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
         """See the base class."""
-        own = settings_among(SeedsSettings, config.source.families)
+        own: SeedsSettings = self.settings(config)
         real = split.data.images
         rows = affordable_rows(real)
         large = len(rows) < len(real)
         images = ImageRows(real) if large else torch.from_numpy(real)
         sample = torch.from_numpy(real[rows]) if large else torch.from_numpy(real)
         network = None
-        if context.auto_encoder is not None and self.uses_auto_encoder(config):
+        if context.auto_encoder is not None and self.needs(config):
             network = AutoEncoder(context.auto_encoder(), split.reference)
         scene = Scene(images, plain_background(sample), network, is_grey(real))
         ranges, clear = None, None
@@ -235,3 +239,19 @@ class SeedsFamily(Family):
             "ranges": _reason(ranges, context.recogniser),
         }
         return ImageSource(source, facts=facts, real=True)
+
+
+def with_named_operators(config: CompareConfig, images: UInt8Array) -> CompareConfig:
+    """Settings with the operators of this source by their names, where its settings are written out.
+
+    Genes are numbers of that list, which other versions may have otherwise.
+
+    Args:
+        config: see :func:`diffgen.comparison.own_settings.with_own_settings`.
+        images: uint8 (N, C, H, W), the real ones.
+    """
+    own: SeedsSettings = SeedsFamily.settings_among(config.source.families)
+    if SeedsFamily.table() not in config.source.families or own.operators is not None:
+        return config
+    named = replace(own, operators=usual_operators(images.shape[1], grey=is_grey(images)))
+    return replace(config, source=config.source.with_family(named))

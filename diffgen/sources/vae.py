@@ -7,8 +7,8 @@ from typing import Literal
 from diffgen.config import CompareConfig
 from diffgen.config.schema import Maybe, setting, settings
 from diffgen.config.split import SEEDS
-from diffgen.config.tables import settings_among
 from diffgen.data.split import DataSplit
+from diffgen.parts import Needs
 from diffgen.seeding import seeded
 from diffgen.sources.base import Family, FamilyContext, ImageSource
 from diffgen.sources.learned.codes_source import CodesSource, known_codes
@@ -53,8 +53,11 @@ class VaeFamily(Family):
     """Trained on the data once, then found in the cache."""
 
     name = "vae"
-    encodes = True
     Settings = VaeSettings
+
+    def gives(self, config: CompareConfig) -> Needs:
+        """See the base class."""
+        return super().gives(config) | {"encoder"}
 
     def supports(self, image_shape: tuple[int, int, int]) -> None:
         """See the base class."""
@@ -62,7 +65,7 @@ class VaeFamily(Family):
 
     def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
         """See the base class."""
-        own = settings_among(VaeSettings, config.source.families)
+        own: VaeSettings = self.settings(config)
         shape, device = split.data.image_shape, context.device
         self.supports(shape)
         spatial = own.spatial(shape)

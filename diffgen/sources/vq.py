@@ -9,8 +9,8 @@ from torch import nn
 from diffgen.config import CompareConfig
 from diffgen.config.schema import Many, Maybe, SettingError, setting, settings
 from diffgen.config.split import SEEDS
-from diffgen.config.tables import settings_among
 from diffgen.data.split import DataSplit
+from diffgen.parts import Needs
 from diffgen.seeding import seeded
 from diffgen.sources.base import Family, FamilyContext, ImageSource
 from diffgen.sources.learned.adversaries import (
@@ -68,8 +68,13 @@ class VqFamily(Family):
     """Trained on the data once, then found in the cache."""
 
     name = "vq"
-    encodes = True
     Settings = VqSettings
+
+    def gives(self, config: CompareConfig) -> Needs:
+        """See the base class."""
+        return super().gives(config) | (
+            {"encoder", "discriminator"} if self.settings(config).discriminators else {"encoder"}
+        )
 
     def supports(self, image_shape: tuple[int, int, int]) -> None:
         """See the base class."""
@@ -77,7 +82,7 @@ class VqFamily(Family):
 
     def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
         """See the base class."""
-        own = settings_among(VqSettings, config.source.families)
+        own: VqSettings = self.settings(config)
         shape, device = split.data.image_shape, context.device
         self.supports(shape)
         levels = own.levels_for(shape)

@@ -33,7 +33,8 @@ from numpy.typing import NDArray
 
 from diffgen.config import SearchConfig
 from diffgen.config.schema import Maybe, setting, settings
-from diffgen.techniques.base import Needs, Preset, RealImages, TechniqueContext
+from diffgen.parts import Needs
+from diffgen.techniques.base import Preset, RealImages, TechniqueContext
 from diffgen.techniques.latent.interpolation import Interpolation
 from diffgen.types import Int64Array
 
@@ -58,6 +59,7 @@ class ArgusSettings:
 class Argus(Interpolation):
     """See the module's text for the rules."""
 
+    name = "argus"
     seed_requirement = "a labelled real image that all models get right, beside images of another class"
     shares_count = len(SHARES)
     once = True
@@ -75,7 +77,7 @@ class Argus(Interpolation):
 
     @classmethod
     def needs(cls, config: SearchConfig) -> Needs:
-        return Needs(source=True, encoder=True, between=True, labels=True)
+        return frozenset({"source", "encoder", "between", "labels"})
 
     @classmethod
     def seeds(cls, real: RealImages) -> Int64Array:

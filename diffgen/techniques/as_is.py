@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from diffgen.config import SearchConfig
 from diffgen.origins import Origins
 from diffgen.search.proposal import Answers, Proposal
-from diffgen.techniques.base import Checkpoint, Needs, Technique, TechniqueContext
+from diffgen.techniques.base import Checkpoint, Technique, TechniqueContext
 
 
 class AsIs(Technique):
     """Asks about image after image, in the order of the data."""
 
+    name = "as_is"
     asks_known_images = True
 
     def __init__(self, context: TechniqueContext) -> None:
@@ -28,10 +28,6 @@ class AsIs(Technique):
         self._images = context.need_real().images
         self._asked = 0
         self._batches = 0
-
-    @classmethod
-    def needs(cls, config: SearchConfig) -> Needs:
-        return Needs()
 
     @property
     def finished(self) -> bool:

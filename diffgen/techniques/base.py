@@ -11,11 +11,8 @@ import numpy as np
 import torch
 
 from diffgen.config import SearchConfig
-from diffgen.config.search import OWN
-from diffgen.config.sources import SourceFamily
-from diffgen.config.tables import settings_among, table_name
-from diffgen.errors import UserError
 from diffgen.features.encoder import DomainEncoder
+from diffgen.parts import NOTHING, Needs, Part
 from diffgen.search.archive import Archive
 from diffgen.search.memory import BatchHalver
 from diffgen.search.proposal import Answers, Proposal
@@ -25,29 +22,6 @@ from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.types import Float32Array, Int64Array, Scorer, UInt8Array
 
 Checkpoint = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Needs:
-    """What must be there before a technique can begin.
-
-    Attributes:
-        source: it draws its pictures from the genes of a source.
-        encoder: the source must turn real images into genes, too.
-        between: it draws what lies between the genes of two real images.
-        discriminator: it asks how real a picture is, in the search.
-        labels: of the real images.
-        filters: it can ask the validity filters about its triggers in the search; it does where the settings say so.
-        models: how many models it compares; None: any number.
-    """
-
-    source: bool = False
-    encoder: bool = False
-    between: bool = False
-    discriminator: bool = False
-    labels: bool = False
-    filters: bool = False
-    models: int | None = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +35,7 @@ class Preset:
     """
 
     search: SearchConfig = field(default_factory=SearchConfig)
-    source: SourceFamily = "seeds"
+    source: str = "seeds"
     gan: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -169,7 +143,7 @@ class TechniqueContext:
         return self.real
 
 
-class Technique(ABC):
+class Technique(Part, ABC):
     """A way to make test inputs. One file each, named after its paper.
 
     It owns no loop: :class:`diffgen.search.loop.SearchLoop` calls :meth:`propose` and :meth:`learn` in turn. A proposal
@@ -178,17 +152,19 @@ class Technique(ABC):
 
     Attributes:
         seed_requirement: which of the real images :meth:`seeds` gives, as a part of a sentence.
-        Settings: class of its own settings, or None. One made by :func:`diffgen.config.schema.settings` has a table of
-            its own, such as ``[search.drfuzz]``; any other dataclass has ``[search.own]``.
-        settings: made from that table, or None where it has no class.
+        settings: an object of its class ``Settings``, or None where it has none.
         presets: by name, "default" among them. A technique that says nothing has this one alone, and draws
             from real images with operators if it draws from a source.
+        models: how many models it compares; None: any number.
+        asks_filters: it can ask the validity filters about its triggers in the search, where the settings say so.
         asks_known_images: it asks about the given images as they are and about no others.
     """
 
+    kind = "technique"
     seed_requirement: ClassVar[str] = "any real image"
-    Settings: ClassVar[type[Any] | None] = None
     presets: ClassVar[Mapping[str, Preset]] = {"default": Preset()}
+    models: ClassVar[int | None] = None
+    asks_filters: ClassVar[bool] = False
     asks_known_images: ClassVar[bool] = False
 
     def __init__(self, context: TechniqueContext) -> None:
@@ -202,35 +178,24 @@ class Technique(ABC):
         Raises:
             UserError: they are not its own.
         """
-        own = config.techniques.get(OWN, {})
-        if cls.Settings is None:
-            if own:
-                raise UserError(f"The technique {cls.__name__} has no settings of its own; leave [search.own] out.")
-            return None
-        if hasattr(cls.Settings, "__table__"):
-            if own:
-                table = f"[search.{table_name(cls.Settings)}]"
-                raise UserError(f"The technique {cls.__name__} has its settings in {table}; leave [search.own] out.")
-            return settings_among(cls.Settings, config.techniques)
-        try:
-            return cls.Settings(**own)
-        except (TypeError, ValueError) as error:
-            raise UserError(
-                f"The settings of the technique {cls.__name__} cannot be ({error}); see [search.own], or "
-                "technique_settings=."
-            ) from error
+        return cls.settings_among(config.techniques)
 
     @classmethod
-    @abstractmethod
     def needs(cls, config: SearchConfig) -> Needs:
-        """What must be there before this technique can begin."""
+        """What must be there before it can begin; what nothing needs is not trained.
+
+        "source": it draws its pictures from the genes of a source, which "encoder": turns real images into genes, too;
+        "between": draws what lies between the genes of two real images; "operators": changes the real images
+        themselves. "discriminator": it asks how real a picture is, in the search. "labels": of the real images.
+        """
+        return NOTHING
 
     @classmethod
     def seeds(cls, real: RealImages) -> Int64Array:
         """int64 (n,), ascending: rows of the real images that pictures are made from, where they are."""
         return np.arange(len(real.images))
 
-    def warm_up(self) -> None:  # noqa: B027 (most have nothing to import)
+    def warm_up(self) -> None:
         """Import and compile what the first proposals need, before the clock of the search starts.
 
         Called once, before the first proposal and before :meth:`restore`. It must not change what is proposed, so it
@@ -257,7 +222,7 @@ class Technique(ABC):
         """Whether the state can be kept now; False while a generation was proposed and told in part only."""
         return True
 
-    def welcome(self, proposal: Proposal, answers: Answers) -> None:  # noqa: B027 (most begin with real images alone)
+    def welcome(self, proposal: Proposal, answers: Answers) -> None:
         """Take in triggers that another worker's search found, between two generations; nobody asks about them again.
 
         Args:

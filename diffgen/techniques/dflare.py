@@ -37,11 +37,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from diffgen.config import SearchConfig
 from diffgen.config.schema import setting, settings
 from diffgen.origins import Origins, extended
 from diffgen.search.proposal import NO_PAIR, Answers, Proposal
-from diffgen.techniques.base import Checkpoint, Needs, RealImages, Technique, TechniqueContext
+from diffgen.techniques.base import Checkpoint, RealImages, Technique, TechniqueContext
 from diffgen.techniques.mutation import FIRST, Mutator, choose, levels, mutate, neighbourhood
 from diffgen.techniques.seed_turns import SeedTurns
 from diffgen.types import Float32Array, Int64Array
@@ -87,6 +86,8 @@ class DFlareSettings:
 class DFlare(Technique):
     """Works on L seeds at once; every array below has one row for each. One round is one mutation of every seed."""
 
+    name = "dflare"
+    models = 2
     seed_requirement = "a real image to which both models give the same label"
     Settings = DFlareSettings
 
@@ -111,10 +112,6 @@ class DFlare(Technique):
         # of the latest proposal: the seeds that it holds a mutant of, and which mutator made each
         self._proposed = np.empty(0, dtype=np.int64)
         self._which = np.empty(0, dtype=np.int64)
-
-    @classmethod
-    def needs(cls, config: SearchConfig) -> Needs:
-        return Needs(models=2)
 
     @classmethod
     def seeds(cls, real: RealImages) -> Int64Array:

@@ -83,6 +83,7 @@ def winners(fitness: Float32Array, children: int, rng: np.random.Generator) -> I
 class DiffChaser(Populations):
     """One round is one generation of every seed's population."""
 
+    name = "diffchaser"
     Settings = DiffChaserSettings
 
     def begin(self, lane: int) -> None:

@@ -36,13 +36,14 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from diffgen.config import SearchConfig
+from diffgen.parts import Needs
 from diffgen.search.diversity import Diversity, FeatureEmbedding, ImageEmbedding, PixelEmbedding
 from diffgen.search.engine import Nsga2Search
 from diffgen.search.problem import GeneProblem
 from diffgen.search.proposal import Answers, Proposal
 from diffgen.search.seed_finds import SeedFinds
 from diffgen.search.warm_up import warm_up
-from diffgen.techniques.base import Checkpoint, Needs, Preset, Technique, TechniqueContext
+from diffgen.techniques.base import Checkpoint, Preset, Technique, TechniqueContext
 
 _PAPER = SearchConfig(
     population=100,
@@ -70,6 +71,8 @@ _PAPER = SearchConfig(
 class DiffGan(Technique):
     """The search of the paper; see the module's text for the presets."""
 
+    name = "diffgan"
+    asks_filters = True
     presets: ClassVar = {
         "default": Preset(),
         "paper": Preset(_PAPER, source="gan", gan={"latent_dim": 100, "conditional": False}),
@@ -99,7 +102,7 @@ class DiffGan(Technique):
 
     @classmethod
     def needs(cls, config: SearchConfig) -> Needs:
-        return Needs(source=True, filters=True)
+        return frozenset({"source"})
 
     @property
     def between_generations(self) -> bool:
@@ -127,4 +130,9 @@ class DiffGan(Technique):
 class Seeds(DiffGan):
     """The same search over real images with operators alone: no GAN is ever trained for it."""
 
+    name = "seeds"
     presets: ClassVar = {"default": Preset(source="seeds")}
+
+    @classmethod
+    def needs(cls, config: SearchConfig) -> Needs:
+        return frozenset({"source", "operators"})

@@ -96,6 +96,7 @@ def switched_on(switches: Numbers) -> NDArray[np.bool_]:
 class DiverGet(Populations):
     """One round is one move of every seed's swarm."""
 
+    name = "diverget"
     Settings = DiverGetSettings
     arrays = (*Populations.arrays, "places", "velocities", "best_places", "best_fitness")
 

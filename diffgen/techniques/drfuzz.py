@@ -42,7 +42,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -52,8 +52,9 @@ from diffgen.config import SearchConfig
 from diffgen.config.schema import setting, settings
 from diffgen.errors import RunError
 from diffgen.origins import Origins, extended
+from diffgen.parts import Needs
 from diffgen.search.proposal import Answers, Proposal
-from diffgen.techniques.base import Checkpoint, Needs, RealImages, Technique, TechniqueContext
+from diffgen.techniques.base import Checkpoint, RealImages, Technique, TechniqueContext
 from diffgen.techniques.mutation import FIRST, Mutator, choose, geometry, levels, mutate, neighbourhood
 from diffgen.techniques.mutation.corpus import Corpus, drift
 from diffgen.types import Float32Array, Int64Array, UInt8Array
@@ -126,6 +127,9 @@ class DrFuzzSettings:
 class DrFuzz(Technique):
     """One round is one batch of mutants; see the module's text for the rules."""
 
+    name = "drfuzz"
+    models = 2
+    hints: ClassVar = {"discriminator": 'set fidelity = "none" under [search.drfuzz] in a --config file'}
     seed_requirement = "a labelled real image that both models get right"
     Settings = DrFuzzSettings
 
@@ -134,7 +138,7 @@ class DrFuzz(Technique):
         real = context.need_real()
         if real.labels is None:
             raise ValueError("DRfuzz needs the labels of the real images.")
-        if self.needs(context.config).discriminator and context.scorer is None:
+        if "discriminator" in self.needs(context.config) and context.scorer is None:
             raise ValueError("DRfuzz needs a discriminator for its fidelity.")
         self._rows = self.seeds(real)
         self._labels = real.labels[self._rows]
@@ -158,7 +162,8 @@ class DrFuzz(Technique):
 
     @classmethod
     def needs(cls, config: SearchConfig) -> Needs:
-        return Needs(labels=True, discriminator=cls.settings_in(config).fidelity == "discriminator", models=2)
+        labels: Needs = frozenset({"labels"})
+        return labels | {"discriminator"} if cls.settings_in(config).fidelity == "discriminator" else labels
 
     @classmethod
     def seeds(cls, real: RealImages) -> Int64Array:

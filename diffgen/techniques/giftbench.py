@@ -47,8 +47,9 @@ from numpy.typing import NDArray
 
 from diffgen.config import SearchConfig
 from diffgen.config.schema import setting, settings
+from diffgen.parts import Needs
 from diffgen.sources.draws import NumpyDraws
-from diffgen.techniques.base import Needs, Preset, RealImages, TechniqueContext
+from diffgen.techniques.base import Preset, RealImages, TechniqueContext
 from diffgen.techniques.latent import margins, shortfall
 from diffgen.techniques.latent.genetic import GeneticTechnique
 from diffgen.types import Float32Array, Int64Array
@@ -77,6 +78,7 @@ class GiftbenchSettings:
 class Giftbench(GeneticTechnique):
     """See the module's text for the rules."""
 
+    name = "giftbench"
     seed_requirement = "a labelled real image that all models get right"
     Settings = GiftbenchSettings
     presets: ClassVar = {
@@ -94,7 +96,7 @@ class Giftbench(GeneticTechnique):
 
     @classmethod
     def needs(cls, config: SearchConfig) -> Needs:
-        return Needs(source=True, encoder=True, labels=True)
+        return frozenset({"source", "encoder", "labels"})
 
     @classmethod
     def seeds(cls, real: RealImages) -> Int64Array:

@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffgen.config import SearchConfig
-from diffgen.config.schema import setting, settings
-from diffgen.errors import UserError
-from diffgen.techniques.base import Needs, Preset, RealImages, TechniqueContext
+from diffgen.config.schema import SettingError, setting, settings
+from diffgen.parts import Needs
+from diffgen.techniques.base import Preset, RealImages, TechniqueContext
 from diffgen.techniques.latent.interpolation import Interpolation
 from diffgen.types import Int64Array
 
@@ -40,10 +40,16 @@ class LatteSettings:
     shortest: float = setting(0.05, "Smallest share of the way to an anchor.", ge=0, le=1)
     longest: float = setting(0.3, "Largest share of the way to an anchor.", gt=0, le=1)
 
+    def __post_init__(self) -> None:
+        if self.shortest > self.longest:
+            problem = f"is {self.shortest:g}, more than search.latte.longest, {self.longest:g}; swap them."
+            raise SettingError("search.latte.shortest", problem)
+
 
 class Latte(Interpolation):
     """See the module's text for the rules."""
 
+    name = "latte"
     seed_requirement = "a real image to which all models give the same label, beside images of another such label"
     Settings = LatteSettings
     presets: ClassVar = {"default": Preset(source="vq")}
@@ -54,13 +60,7 @@ class Latte(Interpolation):
 
     @classmethod
     def needs(cls, config: SearchConfig) -> Needs:
-        own = cls.settings_in(config)
-        if own.shortest > own.longest:
-            raise UserError(
-                f"The setting search.latte.shortest is {own.shortest:g}, more than search.latte.longest, "
-                f"{own.longest:g}; swap them."
-            )
-        return Needs(source=True, encoder=True, between=True)
+        return frozenset({"source", "encoder", "between"})
 
     @classmethod
     def seeds(cls, real: RealImages) -> Int64Array:

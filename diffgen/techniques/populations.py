@@ -9,10 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from diffgen.config import SearchConfig
 from diffgen.origins import Origins, Step, recipe_text
 from diffgen.search.proposal import NO_PAIR, Answers, Proposal
-from diffgen.techniques.base import Checkpoint, Needs, RealImages, Technique, TechniqueContext
+from diffgen.techniques.base import Checkpoint, RealImages, Technique, TechniqueContext
 from diffgen.techniques.seed_turns import SeedTurns
 from diffgen.types import Float32Array, Int64Array
 
@@ -53,10 +52,6 @@ class Populations(Technique):
         self._asked: tuple[Int64Array, Int64Array] = (np.empty(0, np.int64), np.empty(0, np.int64))
         self._begun = False  # pictures are made when they are first needed, not before the search begins
         self.prepare(lanes)
-
-    @classmethod
-    def needs(cls, config: SearchConfig) -> Needs:
-        return Needs()
 
     @classmethod
     def seeds(cls, real: RealImages) -> Int64Array:

@@ -8,14 +8,16 @@ from typing import Any, ClassVar
 import torch
 
 from diffgen.config import SearchConfig
+from diffgen.parts import Needs
 from diffgen.search.proposal import Answers, Proposal
 from diffgen.sources.space import random_genes
-from diffgen.techniques.base import Checkpoint, Needs, Preset, Technique, TechniqueContext
+from diffgen.techniques.base import Checkpoint, Preset, Technique, TechniqueContext
 
 
 class RandomLatent(Technique):
     """Draws batch after batch; nothing is learned from the answers."""
 
+    name = "random_latent"
     presets: ClassVar = {"default": Preset(source="gan")}
 
     def __init__(self, context: TechniqueContext) -> None:
@@ -25,7 +27,7 @@ class RandomLatent(Technique):
 
     @classmethod
     def needs(cls, config: SearchConfig) -> Needs:
-        return Needs(source=True)
+        return frozenset({"source"})
 
     def propose(self, room: int) -> Proposal:
         source = self.context.need_source()

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from diffgen.config import SearchConfig
 from diffgen.gan_training.augmentation import TRANSFORMATIONS, plain_background
 from diffgen.origins import Origins, Step
 from diffgen.sampling import affordable_rows
 from diffgen.search.proposal import Answers, Proposal
-from diffgen.techniques.base import Checkpoint, Needs, Technique, TechniqueContext
+from diffgen.techniques.base import Checkpoint, Technique, TechniqueContext
 
 _GROUP = 4  # images of a batch that share the parameters of a transformation
 
@@ -27,15 +26,13 @@ _GROUP = 4  # images of a batch that share the parameters of a transformation
 class RealData(Technique):
     """Transforms batch after batch. A batch is a function of seed and number, so that no random state need be kept."""
 
+    name = "real_data"
+
     def __init__(self, context: TechniqueContext) -> None:
         super().__init__(context)
         self._images = context.need_real().images
         self._background = plain_background(torch.from_numpy(self._images[affordable_rows(self._images)]))
         self._batches = 0
-
-    @classmethod
-    def needs(cls, config: SearchConfig) -> Needs:
-        return Needs()
 
     def warm_up(self) -> None:
         one, rng = torch.from_numpy(self._images[:1]), torch.Generator().manual_seed(0)

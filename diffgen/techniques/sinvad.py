@@ -54,8 +54,9 @@ from numpy.typing import NDArray
 
 from diffgen.config import SearchConfig
 from diffgen.config.schema import setting, settings
+from diffgen.parts import Needs
 from diffgen.tasks.classification import labels_of
-from diffgen.techniques.base import Needs, Preset, RealImages, TechniqueContext
+from diffgen.techniques.base import Preset, RealImages, TechniqueContext
 from diffgen.techniques.latent import EVERY_MODEL, changed, margins, shortfall
 from diffgen.techniques.latent.genetic import GeneticTechnique
 from diffgen.types import Float32Array, Int64Array
@@ -89,6 +90,7 @@ class SinvadSettings:
 class Sinvad(GeneticTechnique):
     """See the module's text for the rules. Hill climbing is a genetic search that keeps one and makes one."""
 
+    name = "sinvad"
     seed_requirement = "a real image to which all models give the same label"
     Settings = SinvadSettings
     presets: ClassVar = {
@@ -108,7 +110,7 @@ class Sinvad(GeneticTechnique):
 
     @classmethod
     def needs(cls, config: SearchConfig) -> Needs:
-        return Needs(source=True, encoder=True)
+        return frozenset({"source", "encoder"})
 
     @classmethod
     def seeds(cls, real: RealImages) -> Int64Array:

@@ -19,11 +19,11 @@ from diffgen.config import CheckConfig, ModelSpec, applied, from_dict, replace
 from diffgen.config.named import NamedCheckSettings, keys, layer
 from diffgen.errors import DiffgenError, UserError
 from diffgen.events import Listener, Progress, StopToken
-from diffgen.extensions import Extensions
 from diffgen.gate.result import CheckResult
 from diffgen.islands.begin import check_islands
 from diffgen.islands.choice import search
 from diffgen.numerics import own_numerics
+from diffgen.parts import Extensions
 from diffgen.runs.creation import remove_verdict
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
@@ -91,7 +91,7 @@ def check(
     with settled(config.compare, named, **given) as comparison:
         config = replace(config, compare=comparison)
         known = technique_class(comparison.technique).asks_known_images
-        if not needs_of(config.compare).source and not known:
+        if "source" not in needs_of(config.compare) and not known:
             raise UserError(
                 f"A check also asks about random pictures, and the technique {comparison.technique} draws none; check "
                 "with diffgan, seeds or random_latent."

@@ -20,8 +20,8 @@ from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import ModelSpec
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
-from diffgen.extensions import Extensions, in_use
 from diffgen.numerics import own_numerics
+from diffgen.parts import Extensions, in_use
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.results import read_finished

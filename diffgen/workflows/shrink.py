@@ -22,11 +22,11 @@ from diffgen.config import ModelSpec
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
-from diffgen.extensions import Extensions
 from diffgen.features import cells as cell_store
 from diffgen.filters import FilterPipeline
 from diffgen.models import BlackBox
 from diffgen.numerics import own_numerics
+from diffgen.parts import Extensions
 from diffgen.report.from_run import write_report
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
@@ -138,7 +138,7 @@ def _shrink(
         triggers = folder.read_judged()
         chosen = _named(folder, triggers, named) if named else _choose(folder, triggers, limit)
         before = _of_others(folder, chosen) if named else {}
-    if not needs_of(run.config).source or (len(triggers) and triggers.genes is None):
+    if "source" not in needs_of(run.config) or (len(triggers) and triggers.genes is None):
         raise UserError(
             f"The triggers of {folder.path} were made without latent vectors ({run.config.technique}), so there is no "
             "way to lead them back; shrink a run of another technique."

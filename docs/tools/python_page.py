@@ -12,7 +12,6 @@ _EXTENSION = [
     "Filter",
     "Technique",
     "TechniqueContext",
-    "Needs",
     "Preset",
     "Proposal",
     "Answers",

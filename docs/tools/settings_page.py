@@ -15,8 +15,9 @@ from diffgen.config import (
     TrainingSetConfig,
 )
 from diffgen.config.schema import Setting, every_setting
-from diffgen.sources import registry as sources
-from diffgen.techniques import registry as techniques
+from diffgen.filters import FILTERS
+from diffgen.sources.registry import SOURCES
+from diffgen.techniques import TECHNIQUES
 from docs.tools.cells import cell, prose, sentence
 
 
@@ -55,8 +56,9 @@ def _parts() -> tuple[tuple[str, str, tuple[Any, ...]], ...]:
     return (
         ("Comparisons", "Of `diffgen compare`, and of the search of `diffgen check`.", (CompareConfig,)),
         ("Each model", "In files `[[models]]`, once for each; `[models.preprocessing]` below it.", (ModelSpec,)),
-        ("Single techniques", "They count where the technique is in use.", techniques.settings_classes()),
-        ("Single sources", "They count where the source is in use.", sources.settings_classes()),
+        ("Single techniques", "They count where the technique is in use.", TECHNIQUES.settings_classes()),
+        ("Single sources", "They count where the source is in use.", SOURCES.settings_classes()),
+        ("Single filters", "They count where the filter is in use.", FILTERS.settings_classes()),
         ("Checks", "Of `diffgen check` alone.", (CheckConfig,)),
         ("Other verbs", "Of `diffgen train-gan`.", (TrainGanConfig,)),
         ("Quantizing", "Of `diffgen quantize`.", (QuantizeConfig,)),

@@ -25,7 +25,7 @@ FEW = ("--shared", ".", "--pairs", "digits", "--queries", 200, "--seeds", 0)
 HARDLY_TRAINED = (
     "--words",
     "--gan-steps 10 --set gan.width=16 --set gan.monitor_checks=1 --set filters.reconstruction.training_steps=20 "
-    "--set filters.jury.shown=640 --reconstruction-threshold=-1e6 --ssim-threshold=-1",
+    "--set filters.jury.shown=640 --set filters.reconstruction.threshold=-1e6 --set filters.ssim.threshold=-1",
 )
 
 

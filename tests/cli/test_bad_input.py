@@ -44,7 +44,7 @@ CASES: list[tuple[str, dict[str, str | None], list[str]]] = [
     ("unknown option", {"--buget": "3"}, ["--buget", "'diffgen compare --help'"]),
     ("negative seed", {"--seed": "-1"}, ["seed"]),
     ("no share", {"--false-alarm-rate": "5"}, ["--false-alarm-rate", "0.02"]),
-    ("no SSIM", {"--ssim-threshold": "40"}, ["--ssim-threshold", "from -1 to 1"]),
+    ("no SSIM", {"--set": "filters.ssim.threshold=40"}, ["filters.ssim.threshold", "from -1 to 1"]),
     ("unknown filter", {"--filters": "ssim,lpips"}, ["'lpips'", "reconstruction"]),
     ("a filter twice", {"--filters": "ssim,ssim"}, ["name each once"]),
     ("no training", {"--gan-steps": "0"}, ["--gan-steps"]),

@@ -64,7 +64,7 @@ def test_command_line_before_file_before_defaults(resolved: Callable[..., Compar
     config = resolved(text, "--seed", "8", "--gan-steps", "200", "--batch-size", "auto")
     assert config.budget == Budget(seconds=300)
     assert (config.seed, config.gan.steps, config.batch_size) == (8, 200, None)
-    assert (config.search.population, config.filters.ssim.threshold) == (30, 0.5)
+    assert (config.search.population, config.filters.filters["ssim"]["threshold"]) == (30, 0.5)
     assert type(config.gan.learning_rate_generator) is float
     rest = CompareConfig()
     assert (config.gan.width, config.filters.false_alarm, config.device) == (rest.gan.width, 0.02, "auto")
@@ -171,7 +171,7 @@ def test_what_may_stand_beside_resume_does(diffgen_command: Callable[..., Any]) 
 
 
 def test_a_preset_and_what_the_file_says_of_the_search(resolved: Callable[..., CompareConfig]) -> None:
-    paper = preset("diffgan", "paper")
+    paper = preset("diffgan", "paper").search
     assert resolved('preset = "paper"\n[search]\npopulation = 30').search == replace(paper, population=30)
     # a preset that the command line names brings its whole search
     assert resolved("[search]\npopulation = 30", "--preset", "paper").search == paper
@@ -200,7 +200,7 @@ def test_the_preset_paper_searches_a_hundred_genes_and_no_class(resolved: Callab
 
 def test_settings_that_name_a_preset_alone_have_its_search() -> None:
     """Made in Python by hand: nobody has put the search of the preset into them."""
-    paper, sinvad = preset("diffgan", "paper"), preset("sinvad", "paper")
+    paper, sinvad = preset("diffgan", "paper").search, preset("sinvad", "paper").search
     for config in (
         in_python(below=CompareConfig(preset="paper")),
         in_python("diffgan", below=CompareConfig(preset="paper")),
@@ -213,13 +213,13 @@ def test_settings_that_name_a_preset_alone_have_its_search() -> None:
 
 
 def test_what_is_named_again_keeps_the_search_below() -> None:
-    own = replace(preset("diffgan", "paper"), population=64)
+    own = replace(preset("diffgan", "paper").search, population=64)
     below = CompareConfig(preset="paper", search=own)
     assert in_python("diffgan", below=below) == in_python(preset="paper", below=below) == in_python(below=below)
     assert in_python(below=below).search == own
     # another one brings its own
-    assert in_python(preset="default", below=below).search == preset("diffgan", "default")
-    assert in_python("sinvad", below=below).search == preset("sinvad", "default")
+    assert in_python(preset="default", below=below).search == preset("diffgan", "default").search
+    assert in_python("sinvad", below=below).search == preset("sinvad", "default").search
 
 
 def test_none_is_written_as_none(resolved: Callable[..., CompareConfig]) -> None:
@@ -237,7 +237,7 @@ def test_paths_are_seen_from_the_file(tmp_path: Path) -> None:
     ):
         (tmp_path / "c.toml").write_text(
             f'models = ["a.pt", {{path = "/b.pt"}}]\noutput = "runs/x"\ndata = "{data}"\ngenerator = "g.onnx"\n'
-            '[filters.learned]\nanswers = "labelled-run"\n'
+            '[filters]\nlearned_from = "labelled-run"\n'
         )
         file = read_settings_file(tmp_path / "c.toml")
         assert file.job == {"output": str(tmp_path / "runs" / "x"), "data": expected}
@@ -266,7 +266,7 @@ def test_settings_from_a_file_in_python(tmp_path: Path) -> None:
     config = load_settings(tmp_path / "mine.toml", seed=8, budget="500q", filters="none")
     assert (config.seed, config.budget, config.filters.names) == (8, Budget(queries=500), ())
     assert (config.search, config.gan) == (
-        preset("diffgan", "paper"),
+        preset("diffgan", "paper").search,
         GanConfig(latent_dim=100, conditional=False, steps=5),
     )
 
@@ -363,4 +363,4 @@ def test_a_comparison_from_a_file(files: dict[str, Path], diffgen_command: Calla
 
 
 def test_an_empty_file_changes_nothing(resolved: Callable[..., CompareConfig]) -> None:
-    assert resolved("") == CompareConfig(search=preset("diffgan", "default"))
+    assert resolved("") == CompareConfig(search=preset("diffgan", "default").search)

@@ -18,7 +18,16 @@ from diffgen.config import CompareConfig
         (),
         ("--preset", "paper"),
         ("a.pt", "b.onnx", "--data", "digits:test", "-o", "runs/x", "--budget", "60s,500q", "--seed", "3"),
-        ("--technique", "random_latent", "--device", "cpu", "--batch-size", "17", "--discriminator-threshold", "-0.5"),
+        (
+            "--technique",
+            "random_latent",
+            "--device",
+            "cpu",
+            "--batch-size",
+            "17",
+            "--set",
+            "filters.discriminator.threshold=-0.5",
+        ),
     ],
 )
 def test_what_is_printed_gives_the_same_again(
@@ -44,7 +53,7 @@ def test_paths_are_printed_whole(diffgen_command: Callable[..., Any], tmp_path: 
     values = tomllib.loads(first.out)
     said = {
         "g.safetensors": values["gan_file"],
-        "answers.npz": values["filters"]["learned"]["answers"],
+        "answers.npz": values["filters"]["learned_from"],
         "encoder.onnx": values["generator"]["encoder"],
         "pipeline": values["source"]["diffusers"]["folder"],
         "names.txt": values["models"][0]["class_names_file"],

@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 
 from diffgen.comparison.jury import PreparedJury, RealLabels, prepare_jury, reliable_from
 from diffgen.config import CompareConfig, FilterConfig, SplitConfig
-from diffgen.config.filters import JurySettings
 from diffgen.data import load
 from diffgen.data.split import DataSplit
 from diffgen.events import Progress
 from diffgen.features.recognition import NO_LABEL
 from diffgen.types import ImageSet, Int64Array
 
-_CONFIG = CompareConfig(filters=FilterConfig(jury=JurySettings(shown=6_000)))
+_CONFIG = CompareConfig(filters=FilterConfig(filters={"jury": {"shown": 6_000}}))
 _CPU = torch.device("cpu")
 
 

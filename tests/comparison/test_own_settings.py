@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from diffgen.comparison.image_source import settled_generator
-from diffgen.comparison.own_settings import with_named_operators, with_own_settings
+from diffgen.comparison.own_settings import with_own_settings
 from diffgen.comparison.requirements import check_settings
 from diffgen.config import CompareConfig, SourceConfig
 from diffgen.config.tables import settings_among
 from diffgen.errors import UserError
 from diffgen.sources.operators import usual_operators
 from diffgen.sources.pipeline import DiffusersSettings
-from diffgen.sources.seeds import SeedsSettings
+from diffgen.sources.seeds import SeedsSettings, with_named_operators
 from diffgen.types import UInt8Array
 
 

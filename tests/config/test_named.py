@@ -19,9 +19,9 @@ def test_type_checkers_know_every_option() -> None:
 
 
 def test_names_reach_the_settings() -> None:
-    named: NamedSettings = {"seed": 7, "gan_schedule": "quick", "ssim_threshold": 0.4, "device": None}
+    named: NamedSettings = {"seed": 7, "gan_schedule": "quick", "false_alarm_rate": 0.4, "device": None}
     config = applied(CompareConfig(device="cpu"), layer(named))
-    assert (config.seed, config.gan.schedule, config.filters.ssim.threshold, config.device) == (7, "quick", 0.4, "cpu")
+    assert (config.seed, config.gan.schedule, config.filters.false_alarm, config.device) == (7, "quick", 0.4, "cpu")
 
 
 def test_a_name_that_is_none() -> None:

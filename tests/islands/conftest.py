@@ -26,7 +26,6 @@ from diffgen.config import (
     replace,
     to_dict,
 )
-from diffgen.config.filters import JurySettings, ReconstructionSettings
 from diffgen.data import load
 from diffgen.events import Progress
 from diffgen.islands import driver
@@ -45,7 +44,7 @@ CONFIG = CompareConfig(
     device="cpu",
     search=SearchConfig(population=20),
     filters=FilterConfig(
-        names=("neighbors",), jury=JurySettings(shown=500), reconstruction=ReconstructionSettings(training_steps=80)
+        names=("neighbors",), filters={"jury": {"shown": 500}, "reconstruction": {"training_steps": 80}}
     ),
     islands=IslandConfig(workers=2, generations=2),
     source=SourceConfig(family="seeds"),

@@ -21,7 +21,7 @@ from diffgen.sources.draws import NumpyDraws
 from diffgen.sources.learned.adversaries import AdversarialLesson
 from diffgen.sources.learned.kept import Kept
 from diffgen.sources.learned.quantised import QuantisedCoder
-from diffgen.sources.registry import FAMILIES
+from diffgen.sources.registry import family_named
 from diffgen.sources.space import random_genes
 from diffgen.sources.vae import VaeSettings
 from diffgen.sources.vq import VqSettings
@@ -45,7 +45,7 @@ def prepared(images: ImageSet, own: VaeSettings | VqSettings) -> tuple[ImageSour
     """The source, and what was said."""
     config = CompareConfig()
     config = replace(config, source=config.source.with_family(own))
-    family = FAMILIES["vq" if isinstance(own, VqSettings) else "vae"]
+    family = family_named("vq" if isinstance(own, VqSettings) else "vae")
     events: list[Event] = []
     context = FamilyContext(DomainEncoder(images.image_shape), CPU, Progress(events.append))
     return family.prepare(DataSplit(images, config.split), config, context), said(events)
@@ -192,7 +192,7 @@ def test_what_has_learnt_nothing_is_warned_about(digits: ImageSet) -> None:
 
 @pytest.mark.parametrize("name", ["vae", "vq"])
 def test_sizes_that_it_cannot_draw(name: str) -> None:
-    family = FAMILIES[name]
+    family = family_named(name)
     for shape in ((1, 8, 8), (3, 64, 64), (1, 28, 20)):
         family.supports(shape)
     for shape, mend in (((1, 7, 20), "--resize 32"), ((3, 65, 64), "--resize 64"), ((2, 28, 28), "grey or RGB")):

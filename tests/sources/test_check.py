@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from diffgen.comparison.image_source import settled_generator
+from diffgen.comparison.named_settings import settled
 from diffgen.comparison.requirements import check_settings
 from diffgen.config import CompareConfig
 from diffgen.errors import UserError
-from diffgen.extensions import Extensions
 from diffgen.origins import Origins
+from diffgen.sources.base import Source
 from diffgen.sources.check import checked_source
 from diffgen.sources.space import Box
 from tests.techniques.encoding_sources import PixelSource
@@ -63,13 +63,12 @@ class ShortSighted(PixelSource):
 
 
 def test_a_search_from_real_images_needs_genes_that_are_found() -> None:
-    config = CompareConfig(technique="sinvad")
-    with Extensions(generator=PixelSource()).in_use():
-        check_settings(settled_generator(config))
-    with (
-        Extensions(generator=Bad("")).in_use(),
-        pytest.raises(UserError, match=r"which the source given cannot; .*, or give the generator a method encode"),
-    ):
-        check_settings(settled_generator(config))
+    def check(source: Source) -> None:
+        with settled(CompareConfig(technique="sinvad"), {}, generator=source) as config:
+            check_settings(config)
+
+    check(PixelSource())
+    with pytest.raises(UserError, match=r"check:Bad has nothing for that; .*, or give the generator a method encode"):
+        check(Bad(""))
     with pytest.raises(UserError, match=r"finds genes of shape \(8, 3\) for 8 images; let it find 784 for each"):
         checked_source(ShortSighted(), "short-sighted", (1, 28, 28))

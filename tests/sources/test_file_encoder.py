@@ -18,7 +18,7 @@ from diffgen.events import Progress
 from diffgen.features.encoder import DomainEncoder
 from diffgen.sources.base import EncodingSource, FamilyContext
 from diffgen.sources.file_encoder import EncodingFileSource
-from diffgen.sources.registry import FAMILIES
+from diffgen.sources.registry import family_named
 from diffgen.sources.space import random_genes
 from diffgen.types import ImageSet
 
@@ -145,9 +145,9 @@ def test_the_family_encodes_where_an_encoder_is_named(tmp_path: Path) -> None:
     whole = load("digits:test")
     digits = ImageSet(whole.images[:, :, 8:20, 8:20].copy(), whole.labels, None, "pieces of digits")
     config = replace(CompareConfig(), generator=files(tmp_path, Finder(Drawer())))
-    family = FAMILIES["file"]
-    assert family.encodes_with(config)
-    assert not family.encodes_with(replace(config, generator=replace(config.generator, encoder=None)))
+    family = family_named("file")
+    assert "encoder" in family.gives(config)
+    assert "encoder" not in family.gives(replace(config, generator=replace(config.generator, encoder=None)))
     context = FamilyContext(DomainEncoder(SHAPE), CPU, Progress())
     made = family.prepare(DataSplit(digits, config.split), config, context)
     assert isinstance(made.source, EncodingFileSource) and made.facts["encoder"] == "e.pt"

@@ -374,8 +374,8 @@ def test_searches_of_several_workers_say_whose_they_are() -> None:
 
 
 def test_presets_are_the_published_figures() -> None:
-    own = Sinvad.settings_in(preset("sinvad", "paper"))
+    own = Sinvad.settings_in(preset("sinvad", "paper").search)
     assert (own.population, own.kept, own.generations, own.target, own.search) == (50, 10, 500, "each", "boundary")
     assert (own.spread, own.step, own.shrinking, own.smallest_step, own.restored) == (1.0, 0.1, 0.7, 0.001, 0.5)
-    other = Giftbench.settings_in(preset("giftbench", "paper"))
+    other = Giftbench.settings_in(preset("giftbench", "paper").search)
     assert (other.population, other.kept, other.generations, other.target) == (25, 10, 250, "each")

@@ -219,17 +219,19 @@ def test_images_are_encoded_once_and_only_when_they_are_needed(start: Start, dig
 
 
 def test_presets_are_the_published_figures() -> None:
-    own = Argus.settings_in(preset("argus", "paper"))
+    own = Argus.settings_in(preset("argus", "paper").search)
     assert (own.seeds, own.others, own.fidelity, SHARES) == (10, 3_333, "none", (0.1, 0.2, 0.3))
     with pytest.raises(UserError, match="no preset of latte"):
         preset("latte", "paper")
     with pytest.raises(UserError, match=r"search.latte.shortest is 0.5, more than search.latte.longest, 0.3; swap"):
-        Latte.needs(SearchConfig().with_technique(LatteSettings(shortest=0.5)))
+        LatteSettings(shortest=0.5)
 
 
 def test_preset_paper_keeps_to_ten_seeds(start: Start, found: Callable[..., TriggerTable]) -> None:
     parts: list[TriggerTable] = []
-    columns = found(start("argus", "3000q", config=preset("argus", "paper"), source=PixelSource(), parts=parts), parts)
+    columns = found(
+        start("argus", "3000q", config=preset("argus", "paper").search, source=PixelSource(), parts=parts), parts
+    )
     assert 1 < len(np.unique(columns.seeds)) <= 10
 
 

@@ -32,7 +32,7 @@ def test_every_technique_has_a_default_preset() -> None:
 
 
 def test_paper_preset_has_the_published_constants() -> None:
-    paper = preset("diffgan", "paper")
+    paper = preset("diffgan", "paper").search
     assert (paper.population, paper.prior, paper.bound) == (100, "box", 1.0)
     assert (paper.crossover_probability, paper.crossover_eta) == (0.9, 15.0)
     assert (paper.mutation_probability, paper.mutation_gene_probability) == (0.1, None)
@@ -54,7 +54,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones(technique: str, name: s
 
 
 def test_only_diffgan_with_or_without_a_gan_asks_filters_in_the_search() -> None:
-    able = [name for name in technique_names() if technique_class(name).needs(SearchConfig()).filters]
+    able = [name for name in technique_names() if technique_class(name).asks_filters]
     assert able == ["diffgan", "seeds"]
 
 
@@ -116,7 +116,7 @@ def test_recipes_belong_to_the_pictures_and_survive_a_resumption(name: str, star
 
 _LATENT = {
     "argus": SearchConfig(),
-    "argus, ten seeds": preset("argus", "paper"),
+    "argus, ten seeds": preset("argus", "paper").search,
     "latte": SearchConfig(),
     "sinvad": SearchConfig().with_technique(SinvadSettings(population=20, generations=5)),
     "sinvad, one by one": SearchConfig().with_technique(

@@ -24,7 +24,6 @@ from diffgen.config import (
     SourceConfig,
     replace,
 )
-from diffgen.config.filters import JurySettings, ReconstructionSettings
 from diffgen.data import load
 from diffgen.islands import choice as comparison
 from diffgen.types import ImageSet
@@ -52,7 +51,7 @@ def small_config() -> CompareConfig:
             width=16, steps=300, batch_size=32, ema_decay=0.98, learning_rate_generator=5e-4, monitor_checks=2
         ),
         search=SearchConfig(population=50),
-        filters=FilterConfig(reconstruction=ReconstructionSettings(training_steps=80), jury=JurySettings(shown=6_000)),
+        filters=FilterConfig(filters={"reconstruction": {"training_steps": 80}, "jury": {"shown": 6_000}}),
     )
 
 

@@ -61,7 +61,7 @@ def from_seeds(
         small_config,
         budget=Budget(queries=1_500),
         source=SourceConfig(family="seeds"),
-        filters=FilterConfig(names=("jury",), jury=small_config.filters.jury),
+        filters=FilterConfig(names=("jury",), filters=small_config.filters.filters),
     )
     folder = tmp_path_factory.mktemp("runs") / "seeds"
     return compare(model_files["a"], model_files["b"], data="digits:test", config=config, output=folder)

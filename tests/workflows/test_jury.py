@@ -10,7 +10,6 @@ import pytest
 
 from diffgen.comparison.requirements import check_settings
 from diffgen.config import Budget, CompareConfig, FilterConfig
-from diffgen.config.filters import JurySettings, LearnedSettings
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
@@ -26,7 +25,7 @@ def changing_real_data(name: str) -> CompareConfig:
         technique="real_data",
         budget=Budget(queries=600),
         device="cpu",
-        filters=FilterConfig(names=(name,), jury=JurySettings(shown=6_000)),
+        filters=FilterConfig(names=(name,), filters={"jury": {"shown": 6_000}}),
     )
 
 
@@ -101,7 +100,7 @@ def test_the_filter_is_refused_without_a_jury(
 
 
 def test_answers_that_nothing_learns_from_are_said(told: Callable[[str, str, object], None]) -> None:
-    filters = FilterConfig(names=("ssim",), learned=LearnedSettings(answers="said.npz"))
+    filters = FilterConfig(names=("ssim",), learned_from="said.npz")
     with pytest.raises(UserError, match="add learned to --filters") as caught:
         check_settings(CompareConfig(technique="real_data", filters=filters))
     told("`diffgen compare`", "answers that no filter learns from", caught.value)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from diffgen.config import Budget, CompareConfig, FilterConfig, GanConfig
-from diffgen.config.filters import JurySettings
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
@@ -26,7 +25,7 @@ def test_threes_and_sevens(digits: ImageSet, model_files: dict[str, Path], tmp_p
         budget=Budget(queries=400),
         device="cpu",
         gan=GanConfig(latent_dim=64, width=8, steps=60, batch_size=32, monitor_checks=2),
-        filters=FilterConfig(names=(), jury=JurySettings(shown=6_000)),
+        filters=FilterConfig(names=(), filters={"jury": {"shown": 6_000}}),
     )
     result = compare(
         model_files["a"], model_files["b"], data=tmp_path / "data.npz", config=config, output=tmp_path / "run"

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from diffgen.config import Budget, CompareConfig, FilterConfig, replace
-from diffgen.config.filters import JurySettings, LearnedSettings, ReconstructionSettings
 from diffgen.errors import UserError
 from diffgen.events import Event, StageAdvanced, StopToken
 from diffgen.runs.folder import RunFolder
@@ -44,9 +43,8 @@ def config_of(answers: str | Path, names: tuple[str, ...] = ("learned", "ssim"))
         device="cpu",
         filters=FilterConfig(
             names=names,
-            reconstruction=ReconstructionSettings(training_steps=80),
-            jury=JurySettings(shown=6_000),
-            learned=LearnedSettings(answers=str(answers)),
+            filters={"reconstruction": {"training_steps": 80}, "jury": {"shown": 6_000}},
+            learned_from=str(answers),
         ),
     )
 

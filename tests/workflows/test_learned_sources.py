@@ -21,7 +21,7 @@ from diffgen.runs.folder import RunFolder
 from diffgen.sources.base import FamilyContext
 from diffgen.sources.denoiser import DenoiserSettings
 from diffgen.sources.gan_family import GanFamily
-from diffgen.sources.registry import FAMILIES
+from diffgen.sources.registry import family_named
 from diffgen.sources.vae import VaeSettings
 from diffgen.sources.vq import VqSettings
 from diffgen.types import ImageSet
@@ -76,7 +76,7 @@ def test_a_whole_run_broken_off_and_gone_on_with(
     assert "held-out images, within" in (Path(whole.run) / "report.html").read_text()
 
     context = FamilyContext(DomainEncoder(digits.image_shape), torch.device("cpu"), Progress())
-    source = FAMILIES[family].prepare(DataSplit(digits, config.split), config, context).source
+    source = family_named(family).prepare(DataSplit(digits, config.split), config, context).source
     found = RunFolder.open(whole.run).read_triggers()
     assert source is not None
     assert np.array_equal(source.draw(torch.from_numpy(found.genes)).numpy(), found.images)

@@ -16,7 +16,6 @@ from lxml import etree
 from benchmarks.nets_of_kinds import make_nets
 from diffgen.comparison.stages import CompareResult
 from diffgen.config import Budget, CheckConfig, CompareConfig, FilterConfig, Limits, ModelSpec, Preprocessing
-from diffgen.config.filters import ReconstructionSettings
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.events import Event, StopToken, TriggersFound
@@ -40,7 +39,7 @@ SMALL = CompareConfig(
     technique="seeds",
     budget=Budget(queries=1_500),
     device="cpu",
-    filters=FilterConfig(names=("ssim",), reconstruction=ReconstructionSettings(training_steps=80)),
+    filters=FilterConfig(names=("ssim",), filters={"reconstruction": {"training_steps": 80}}),
 )
 
 

@@ -10,7 +10,6 @@ import torch
 
 from diffgen.comparison.operator_curves import _missing, _plan
 from diffgen.config import CompareConfig, FilterConfig, SourceConfig, replace
-from diffgen.config.filters import JurySettings, ReconstructionSettings
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.report.from_run import write_report
@@ -21,7 +20,7 @@ from diffgen.sources.operators import Range, Scene
 from diffgen.sources.seeds import SeedsSettings, SeedsSource
 from diffgen.workflows.compare import compare
 
-FILTERS = FilterConfig(reconstruction=ReconstructionSettings(training_steps=80), jury=JurySettings(shown=6_000))
+FILTERS = FilterConfig(filters={"reconstruction": {"training_steps": 80}, "jury": {"shown": 6_000}})
 
 
 def config_of(small: CompareConfig, **own: object) -> CompareConfig:

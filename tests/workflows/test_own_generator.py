@@ -19,7 +19,6 @@ from torch import nn
 from diffgen.comparison import checkpoints
 from diffgen.comparison.stages import CompareResult
 from diffgen.config import CompareConfig, GanConfig, GeneratorConfig, SourceConfig, SplitConfig, from_dict, replace
-from diffgen.config.filters import ReconstructionSettings
 from diffgen.data import load
 from diffgen.data.split import DataSplit
 from diffgen.errors import RunError, UserError
@@ -114,7 +113,7 @@ def files(digits: ImageSet, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 
 @pytest.fixture(scope="module")
 def config(small_config: CompareConfig) -> CompareConfig:
-    filters = replace(small_config.filters, reconstruction=ReconstructionSettings(training_steps=20))
+    filters = replace(small_config.filters, filters={"reconstruction": {"training_steps": 20}})
     own = replace(small_config, source=SourceConfig())
     return replace(own, budget=replace(small_config.budget, queries=300), filters=filters)
 

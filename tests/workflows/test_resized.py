@@ -11,7 +11,6 @@ import pytest
 from PIL import Image
 
 from diffgen.config import Budget, CompareConfig, FilterConfig, GanConfig, SearchConfig, SourceConfig, replace
-from diffgen.config.filters import JurySettings
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.types import ImageSet
@@ -25,7 +24,7 @@ SMALL = CompareConfig(
     source=SourceConfig(family="gan"),
     gan=GanConfig(width=4, steps=25, batch_size=16, augment=False, monitor_checks=0),
     search=SearchConfig(population=30),
-    filters=FilterConfig(jury=JurySettings(shown=640)),
+    filters=FilterConfig(filters={"jury": {"shown": 640}}),
 )
 
 

@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from diffgen.comparison.auto_encoder import prepare_auto_encoder
-from diffgen.comparison.image_source import prepare_source
+from diffgen.comparison.image_source import prepare_source, settled_generator
 from diffgen.comparison.jury import stored_jury
-from diffgen.comparison.requirements import check_settings, filter_names, uses_auto_encoder, uses_gan
+from diffgen.comparison.requirements import check_settings, filter_names, judge_of, uses_auto_encoder
 from diffgen.config import (
     Budget,
     CompareConfig,
@@ -107,7 +107,6 @@ import os, signal, sys
 import diffgen
 from diffgen.comparison import checkpoints
 from diffgen.config import Budget, CompareConfig, FilterConfig, SearchConfig, SourceConfig
-from diffgen.config.filters import JurySettings, ReconstructionSettings
 from diffgen.events import StageAdvanced
 from diffgen.sources.operators import OPERATORS
 
@@ -122,7 +121,7 @@ if __name__ == "__main__":
     config = CompareConfig(
         budget=Budget(queries=600), seed=3, device="cpu", source=source,
         search=SearchConfig(population=50),
-        filters=FilterConfig(reconstruction=ReconstructionSettings(training_steps=80), jury=JurySettings(shown=6_000)),
+        filters=FilterConfig(filters={"reconstruction": {"training_steps": 80}, "jury": {"shown": 6_000}}),
     )
     diffgen.compare(sys.argv[1], sys.argv[2], data="digits:test", config=config, output=sys.argv[3], events=listen)
 """
@@ -166,13 +165,16 @@ def test_an_auto_encoder_is_trained_for_those_alone_who_ask_it() -> None:
 
 def test_which_filters_there_are() -> None:
     def names(**settings: object) -> tuple[str, ...]:
-        return filter_names(CompareConfig(**settings), jury=False)
+        return filter_names(settled_generator(CompareConfig(**settings)), jury=False)
+
+    def with_jury(**settings: object) -> tuple[str, ...]:
+        return filter_names(settled_generator(CompareConfig(**settings)))
 
     three, two = ("discriminator", "reconstruction", "ssim"), ("reconstruction", "ssim")
-    assert names() == names(technique="random_latent") == names(technique="drfuzz") == three
+    assert names(technique="random_latent") == names(technique="drfuzz") == three
     free = SearchConfig().with_technique(DrFuzzSettings(fidelity="none"))
     assert names(technique="drfuzz", search=free) == names(technique="real_data") == names(technique="dflare") == two
-    assert names(source=SEEDS) == two
+    assert names() == names(source=SEEDS) == two
     own = GeneratorConfig(file="g.onnx", latent_dim=8)
     assert names(generator=own) == two
     assert names(generator=replace(own, discriminator="d.onnx")) == three
@@ -182,22 +184,21 @@ def test_which_filters_there_are() -> None:
     written = FilterConfig(names=("discriminator", "ssim"))
     for each in (CompareConfig(technique="real_data", filters=written), CompareConfig(source=SEEDS, filters=written)):
         assert filter_names(each) == ("discriminator", "ssim")
-        assert uses_gan(each)
+        assert judge_of(each).name == "gan"  # type: ignore[union-attr]
     assert names(filters=FilterConfig(names=())) == ()
     # with a jury, a GAN that is there already and draws nothing is asked besides
     usual = ("neighbors", "jury", "ssim")
-    assert filter_names(CompareConfig()) == filter_names(CompareConfig(source=SEEDS)) == usual
-    judging = CompareConfig(technique="real_data", gan_file="gan.safetensors")
-    assert filter_names(judging) == ("discriminator", *usual)
-    assert filter_names(CompareConfig(generator=replace(own, discriminator="d.onnx")))[0] == "discriminator"
-    assert filter_names(CompareConfig(gan_file="gan.safetensors")) == usual
-    assert not uses_gan(CompareConfig(source=SEEDS))
+    assert with_jury() == with_jury(technique="random_latent") == usual
+    assert with_jury(technique="real_data", gan_file="gan.safetensors") == ("discriminator", *usual)
+    assert with_jury(generator=replace(own, discriminator="d.onnx"))[0] == "discriminator"
+    assert with_jury(gan_file="gan.safetensors") == usual
+    assert judge_of(CompareConfig(source=SEEDS)) is None
 
 
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"technique": "real_data", "source": SEEDS}, "leave --source out"),
+        ({"technique": "real_data", "source": SEEDS}, "leave it out"),
         ({"source": SourceConfig(family="file")}, "add --generator FILE"),
         ({"source": SEEDS, "generator": GeneratorConfig(file="g.pt", latent_dim=3)}, "leave one of them out"),
         (
@@ -208,9 +209,9 @@ def test_which_filters_there_are() -> None:
 )
 def test_settings_that_contradict_each_other(settings: dict[str, object], words: str) -> None:
     with pytest.raises(UserError, match=words):
-        check_settings(CompareConfig(**settings))
+        check_settings(settled_generator(CompareConfig(**settings)))
 
 
 def test_a_family_that_is_not_known() -> None:
-    with pytest.raises(UserError, match="seeds"):
-        SourceConfig(family="seed")  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="no source called 'seed'; did you mean 'seeds'"):
+        check_settings(CompareConfig(source=SourceConfig(family="seed")))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from diffgen.cli import main
-from diffgen.comparison.requirements import unused_source
+from diffgen.comparison.requirements import without_unused_source
 from diffgen.config import CompareConfig
 from diffgen.errors import ServiceError, UserError
 from diffgen.events import Listener, Message
@@ -265,7 +265,7 @@ def test_a_source_that_all_share_is_left_out_where_nothing_draws_from_it(
 
     def compare(*models: str, config: CompareConfig, **rest: object) -> None:
         handed[config.technique] = config.source.family
-        assert not unused_source(config)
+        assert without_unused_source(config) == config
 
     file, listener = plan_of(tmp_path, f'[settings.source]\nfamily = "{family}"\n'), Recording()
     file.write_text(f"techniques = {techniques}\nseeds = [1, 2]\n{file.read_text()}")

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from diffgen.comparison.image_source import prepare_source, settled_generator
-from diffgen.comparison.requirements import check_images, check_settings, unused_source
+from diffgen.comparison.requirements import check_images, check_settings
 from diffgen.config import (
     Budget,
     CheckConfig,
@@ -32,7 +32,7 @@ from diffgen.features.encoder import DomainEncoder
 from diffgen.runs.folder import RunFolder
 from diffgen.sources.base import FamilyContext
 from diffgen.sources.gan_family import GanFamily
-from diffgen.sources.registry import FAMILIES
+from diffgen.sources.registry import family_named
 from diffgen.sources.vae import VaeSettings
 from diffgen.techniques.drfuzz import DrFuzzSettings
 from diffgen.techniques.real_data import RealData
@@ -161,49 +161,38 @@ def test_images_to_begin_with_are_asked_for_before_anything_is_trained(
 
 def test_a_generator_of_ones_own_must_be_of_use(told: Callable[..., None]) -> None:
     own = GeneratorConfig(file="g.onnx", latent_dim=8)
-    with pytest.raises(UserError, match="asks no generator") as useless:
-        check_settings(CompareConfig(technique="real_data", generator=own))
+    with pytest.raises(UserError, match="draws none from the source file") as useless:
+        check_settings(settled_generator(CompareConfig(technique="real_data", generator=own)))
     told("Techniques", "a generator of one's own for a technique that asks none", useless.value)
     with pytest.raises(UserError, match="--discriminator") as incomplete:
-        check_settings(CompareConfig(technique="drfuzz", generator=own))
+        check_settings(settled_generator(CompareConfig(technique="drfuzz", generator=own)))
     told("Techniques", "DRfuzz with a generator without a discriminator", incomplete.value)
     plain = FilterConfig(names=("ssim",))
     with pytest.raises(UserError, match="leave --gan out") as unused:
-        check_settings(CompareConfig(technique="dflare", gan_file="gan.safetensors", filters=plain))
+        check_settings(settled_generator(CompareConfig(technique="dflare", gan_file="gan.safetensors", filters=plain)))
     told("Techniques", "a GAN's file that nothing asks for", unused.value)
     with pytest.raises(UserError, match="draws none") as checked:
         check("a.pt", "b.pt", data="digits", config=CheckConfig(compare=CompareConfig(technique="drfuzz")))
     told("Techniques", "`diffgen check` by a technique without a generator", checked.value)
-    check_settings(CompareConfig(technique="drfuzz", generator=replace(own, discriminator="d.onnx")))
+    check_settings(settled_generator(CompareConfig(technique="drfuzz", generator=replace(own, discriminator="d.onnx"))))
     free = SearchConfig().with_technique(DrFuzzSettings(fidelity="none"))
-    check_settings(CompareConfig(technique="drfuzz", search=free))
+    check_settings(settled_generator(CompareConfig(technique="drfuzz", search=free)))
     with pytest.raises(UserError, match="fidelity"):
         DrFuzzSettings(fidelity="perhaps")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("technique", ["real_data", "dflare", "drfuzz", "as_is"])
-def test_a_source_that_a_technique_draws_nothing_from_is_warned_of(technique: str) -> None:
-    plain = CompareConfig(technique=technique)
-    assert not unused_source(settled_generator(plain))
-    for source in (SourceConfig(family="vae"), SourceConfig(family="denoiser"), SourceConfig(family="gan")):
-        said = unused_source(settled_generator(replace(plain, source=source)))
-        assert said.startswith(f"The technique {technique} makes its pictures from the real images itself")
-        assert f"draws none from the source {source.family}; leave --source out" in said
+def test_a_source_that_a_technique_draws_nothing_from_is_refused(technique: str) -> None:
+    plain = CompareConfig(technique=technique, filters=FilterConfig(names=()))
+    check_settings(settled_generator(plain))
+    for source in (SourceConfig(family="vae"), SourceConfig(family="seeds")):
+        with pytest.raises(UserError) as caught:
+            check_settings(settled_generator(replace(plain, source=source)))
+        assert f"The technique {technique} makes its pictures from the real images itself" in str(caught.value)
+        assert f"draws none from the source {source.family}; leave it out" in str(caught.value)
     # a file's discriminator is of use
     own = GeneratorConfig(file="g.onnx", latent_dim=8, discriminator="d.onnx")
-    assert not unused_source(replace(plain, generator=own, source=SourceConfig(family="file")))
-    for other in ("sinvad", "diffgan"):
-        assert not unused_source(CompareConfig(technique=other, source=SourceConfig(family="vae")))
-
-
-def test_such_a_warning_is_said_before_the_models_are_opened(tmp_path: Path) -> None:
-    listener = Recording()
-    config = CompareConfig(technique="dflare", source=SourceConfig(family="vae"))
-    with pytest.raises(UserError, match="does not exist"):
-        compare("a.pt", "b.pt", data="digits", config=config, output=tmp_path / "run", events=listener)
-    assert [each.split(";")[0] for each in listener.warnings] == [
-        "The technique dflare makes its pictures from the real images itself and draws none from the source vae"
-    ]
+    check_settings(settled_generator(replace(plain, generator=own, filters=FilterConfig())))
 
 
 _SEARCHES_FROM_CODES = ("sinvad", "giftbench", "argus", "latte")
@@ -214,9 +203,9 @@ def test_a_search_from_encoded_images_needs_a_source_that_encodes(technique: str
     config = CompareConfig(technique=technique)
     family = settled_generator(config).source.family
     assert family is not None
-    assert FAMILIES[family].encodes
+    assert "encoder" in family_named(family).gives(config)
     check_settings(settled_generator(config))
-    with pytest.raises(UserError, match="turns real images into genes, which the source seeds cannot; use --source"):
+    with pytest.raises(UserError, match="the source seeds has nothing for that; use --source"):
         check_settings(replace(config, source=SourceConfig(family="seeds")))
 
 

@@ -1,8 +1,9 @@
-"""Techniques, filters and generators that are not diffgen's own: the tutorial as it stands, and packages of others."""
+"""Parts: one contract for all, diffgen's own or not; the tutorial as it stands; packages of others."""
 
 from __future__ import annotations
 
 import functools
+import math
 import re
 import shutil
 import subprocess
@@ -11,22 +12,27 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 import pytest
+import torch
 
 import diffgen
-from diffgen import extensions
+from diffgen import parts
 from diffgen.comparison.named_settings import settled
-from diffgen.comparison.requirements import uses_gan
-from diffgen.config import Budget, CheckConfig, CompareConfig, FilterConfig, GeneratorConfig, SearchConfig
+from diffgen.comparison.requirements import check_settings, families_in_use
+from diffgen.config import Budget, CheckConfig, CompareConfig, FilterConfig, SearchConfig, SourceConfig
+from diffgen.config.schema import Maybe, setting, settings
 from diffgen.data import load
+from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
 from diffgen.events import StopToken, TriggersFound
-from diffgen.filters import foreign_filters
+from diffgen.filters import FILTERS, FilterContext, filters_named
 from diffgen.runs.folder import RunFolder
-from diffgen.techniques import technique_class, technique_names
+from diffgen.sources.base import Family, FamilyContext, ImageSource
+from diffgen.sources.registry import SOURCES
+from diffgen.techniques import TECHNIQUES, technique_class, technique_names
 from diffgen.techniques.dflare import DFlareSettings
 from diffgen.techniques.drfuzz import DrFuzzSettings
 from diffgen.techniques.random_latent import RandomLatent
@@ -172,10 +178,10 @@ def test_a_check_takes_objects_and_goes_on_with_them(made: dict[str, Any], folde
 
 
 def test_objects_are_known_in_their_own_run_alone(made: dict[str, Any]) -> None:
-    name = extensions.name_of(made["RandomNoise"])
+    name = parts.name_of(made["RandomNoise"])
     with pytest.raises(UserError, match="is an object of a Python program"):
         technique_class(name)
-    own = extensions.Extensions.among(functools.partial(made["RandomNoise"]), None, None)
+    own = parts.Extensions.among(functools.partial(made["RandomNoise"]), None, None)
     with own.in_use():
         assert technique_class(name) is made["RandomNoise"]
     with pytest.raises(UserError, match="is an object of a Python program"):
@@ -184,26 +190,20 @@ def test_objects_are_known_in_their_own_run_alone(made: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("technique", [object, print, functools.partial(dict)])
 def test_what_is_no_technique(technique: Any) -> None:
-    own = extensions.Extensions.among(technique, None, None)
+    own = parts.Extensions.among(technique, None, None)
     with own.in_use(), pytest.raises(UserError, match="derive it from that class"):
-        technique_class(extensions.name_of(technique))
+        technique_class(parts.name_of(technique))
 
 
 def test_what_is_no_filter() -> None:
     thing = object()
-    with extensions.Extensions.among(None, None, [thing]).in_use(), pytest.raises(UserError, match="has no name"):
-        foreign_filters(["builtins:object"])
-    with pytest.raises(UserError, match="is an object of a Python program"):
-        foreign_filters(["builtins:object"])
-
-
-def test_a_function_that_makes_no_filter_is_told_what_one_is() -> None:
-    given = extensions.Extensions.among(None, None, [lambda images: images])
     with (
-        given.in_use(),
-        pytest.raises(UserError, match=r"takes arguments; give an object as diffgen\.Filter"),
+        parts.Extensions.among(None, None, [thing]).in_use(),
+        pytest.raises(UserError, match="neither a class derived from"),
     ):
-        foreign_filters(extensions.names_of(given.filters))
+        filters_named(["builtins:object"])
+    with pytest.raises(UserError, match="is an object of a Python program"):
+        filters_named(["builtins:object"])
 
 
 def test_objects_of_one_class_are_told_apart_by_their_names(made: dict[str, Any], folder: Path, tmp_path: Path) -> None:
@@ -231,19 +231,20 @@ def test_a_filter_that_is_called_as_another_one(made: dict[str, Any], name: str)
     given = [made["Smoothness"], another]
     whose = "another one" if name == "smoothness" else "one of diffgen's own"
     with (
-        extensions.Extensions.among(None, None, given).in_use(),
+        parts.Extensions.among(None, None, given).in_use(),
         pytest.raises(UserError, match=f"is called '{name}', and so is {whose}"),
     ):
-        foreign_filters([extensions.name_of(each) for each in given])
+        filters_named([parts.name_of(each) for each in given])
 
 
 def test_settings_that_are_not_the_techniques_own(made: dict[str, Any]) -> None:
+    config = CompareConfig(search=SearchConfig(techniques={"own": {"strength": 3}}))
     with pytest.raises(UserError, match=r"cannot be .*'strength'"):
-        made["RandomNoise"].settings_in(SearchConfig(techniques={"own": {"strength": 3}}))
+        made["RandomNoise"].settings_in(config.search)
     with pytest.raises(UserError, match="has no settings of its own"):
-        technique_class("diffgan").settings_in(SearchConfig(techniques={"own": {"strength": 3}}))
+        check_settings(config)
     with pytest.raises(UserError, match=r"has its settings in \[search.dflare\]; leave \[search.own\] out"):
-        technique_class("dflare").settings_in(SearchConfig(techniques={"own": {"strength": 3}}))
+        check_settings(replace(config, technique="dflare"))
 
 
 @pytest.mark.parametrize(
@@ -309,7 +310,7 @@ def test_a_gan_is_trained_for_a_technique_that_says_so_alone(kind: Any, recipe: 
     named = {} if recipe is None else {"preset": recipe}
     with settled(CompareConfig(), named, technique=kind) as config:
         assert config.source.family == source
-        assert uses_gan(config) == (source == "gan")
+        assert [each.name for each in families_in_use(config)] == [source]
         if recipe == "rough":
             assert (config.search.population, config.gan.latent_dim) == (7, 9)
 
@@ -407,7 +408,7 @@ def test_a_generator_that_finds_genes_serves_searches_from_real_images(folder: P
 def test_diffgens_own_techniques_are_found_without_a_look_at_all_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search asks dozens of times which technique it has; each look reads a file of every installed package."""
     looks: list[str] = []
-    monkeypatch.setattr("diffgen.extensions.metadata.entry_points", lambda group: looks.append(group) or ())
+    monkeypatch.setattr("diffgen.parts.metadata.entry_points", lambda group: looks.append(group) or ())
     assert issubclass(technique_class("diffgan"), diffgen.Technique)
     assert not looks
     with pytest.raises(UserError, match="dflare"):
@@ -430,7 +431,7 @@ def package(page: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         broken = others_work:Nothing
         [diffgen.filters]
         smoothness = others_work:Smoothness
-        [diffgen.generators]
+        [diffgen.sources]
         strokes = others_work:Strokes
         """)
     )
@@ -442,8 +443,8 @@ def test_a_package_of_others_is_known_by_name(package: Path, folder: Path, tmp_p
     assert {"noise", "diffgan"} <= set(technique_names())
     with pytest.raises(UserError, match="The technique broken of others-work cannot be loaded"):
         technique_class("broken")
-    with pytest.raises(UserError, match=r"known are discriminator, .*, smoothness"):
-        FilterConfig(names=("smothness",))
+    with pytest.raises(UserError, match=r"no filter called 'smothness'; did you mean 'smoothness'?"):
+        filters_named(("smothness",))
     models = str(folder / "a.onnx"), str(folder / "b.onnx")
     few = Budget(queries=300)
     config = CompareConfig(
@@ -455,7 +456,7 @@ def test_a_package_of_others_is_known_by_name(package: Path, folder: Path, tmp_p
     noise = diffgen.compare(*models, data="digits:test", config=config, output=tmp_path / "noise")
     kept = RunFolder.open(noise.run)
     assert (kept.manifest["technique"], kept.manifest["extensions"]) == ("others_work:RandomNoise", {})
-    drawn = CompareConfig(budget=few, generator=GeneratorConfig(file="strokes"), filters=FilterConfig(names=()))
+    drawn = CompareConfig(budget=few, source=SourceConfig(family="strokes"), filters=FilterConfig(names=()))
     stop = StopToken()
 
     def listen(event: object) -> None:
@@ -465,12 +466,156 @@ def test_a_package_of_others_is_known_by_name(package: Path, folder: Path, tmp_p
     strokes = diffgen.compare(
         *models, data="digits:test", config=drawn, output=tmp_path / "strokes", events=listen, stop=stop
     )
-    assert RunFolder.open(strokes.run).manifest["extensions"] == {"generator": "strokes"}
+    assert RunFolder.open(strokes.run).config()["source"]["family"] == "strokes"
     assert diffgen.resume(strokes.run).queries == 300
 
 
+@settings("filters.darkness")
+class DarknessSettings:
+    """Settings of a filter of somebody else's."""
+
+    threshold: Maybe[float] = setting(None, "Lowest darkness that passes.")
+    scale: float = setting(1.0, "What the darkness is multiplied by.", gt=0)
+
+
+class Darkness(diffgen.Filter):
+    """A filter with settings that asks the discriminator: all that diffgen's own can say."""
+
+    name = "darkness"
+    description = "how dark a picture is, for a picture that the discriminator can score"
+    needs = frozenset({"discriminator"})
+    Settings = DarknessSettings
+
+    def __init__(self, scorer: Any = None, scale: float = 1.0, threshold: float = math.nan) -> None:
+        self.scorer, self.scale, self.threshold = scorer, scale, threshold
+
+    @classmethod
+    def make(cls, context: FilterContext) -> Darkness:
+        own = cls.settings_among(context.tables)
+        return cls(context.scorer, own.scale, context.threshold(cls))
+
+    def fit(self, real: torch.Tensor) -> None:
+        """Nothing to learn."""
+
+    def score(self, images: torch.Tensor, *, enough: float = math.inf) -> torch.Tensor:
+        assert len(self.scorer.score(images)) == len(images)
+        return -self.scale * images.float().mean(dim=(1, 2, 3)).cpu()
+
+
+@settings("source.clouds")
+class CloudSettings:
+    """Settings of a family of somebody else's."""
+
+    values: int = setting(4, "Genes.", ge=1)
+
+
+class Clouds(Family):
+    """A family with settings, an encoder and a discriminator: all that diffgen's own can say."""
+
+    name = "clouds"
+    Settings = CloudSettings
+
+    def gives(self, config: CompareConfig) -> parts.Needs:
+        return super().gives(config) | {"encoder", "discriminator"}
+
+    def supports(self, image_shape: tuple[int, int, int]) -> None:
+        """All will do."""
+
+    def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
+        assert self.settings(config).values == 5
+        scorer = type("Mean", (), {"score": lambda _, images: images.float().mean(dim=(1, 2, 3))})()
+        return ImageSource(PixelSource(), scorer, facts={"kind": "clouds"})
+
+
+class Wander(RandomLatent):
+    """A technique that needs what the family above gives."""
+
+    name = "wander"
+    presets: ClassVar = {"default": diffgen.Preset(source="vae")}
+
+    @classmethod
+    def needs(cls, config: SearchConfig) -> parts.Needs:
+        return frozenset({"source", "encoder", "discriminator"})
+
+
+@pytest.fixture(params=["entry points", "classes", "objects"])
+def others(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The three parts above, as each way gives them to a verb."""
+    if request.param == "classes":
+        return {"technique": Wander, "generator": Clouds, "filters": [Darkness]}
+    if request.param == "objects":
+        return {"technique": functools.partial(Wander), "generator": Clouds(), "filters": [Darkness]}
+    about = tmp_path / "others-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(
+        "[diffgen.techniques]\nwander = tests.test_parts:Wander\n[diffgen.sources]\nclouds = tests.test_parts:Clouds\n"
+        "[diffgen.filters]\ndarkness = tests.test_parts:Darkness\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return {"technique": "wander", "source": "clouds", "filters": ["darkness"]}
+
+
+def test_a_part_of_somebody_elses_does_what_diffgens_own_does(
+    others: dict[str, Any], folder: Path, tmp_path: Path
+) -> None:
+    """Needs are met by what another part gives, no GAN is trained, and settings come from tables of its own."""
+    config = CompareConfig(
+        budget=Budget(queries=100),
+        source=SourceConfig(families={"clouds": {"values": 5}}),
+        filters=FilterConfig(filters={"darkness": {"scale": 2.0, "threshold": -400.0}}),
+    )
+    run = RunFolder.open(
+        diffgen.compare(
+            folder / "a.onnx", folder / "b.onnx", data="digits:test", config=config, output=tmp_path / "run", **others
+        ).run
+    )
+    assert run.manifest["gan"] is None
+    assert run.config()["source"]["clouds"] == {"values": 5}
+    assert run.config()["filters"]["darkness"] == {"threshold": -400.0, "scale": 2.0}
+    assert [(each["name"], each["threshold"]) for each in run.results()["filters"]] == [("darkness", -400.0)]
+    for table, sentence in (("source", "clouds.value is not known"), ("filters", "darkness.scales is not known")):
+        wrong = (
+            {"families": {"clouds": {"value": 5}}} if table == "source" else {"filters": {"darkness": {"scales": 2.0}}}
+        )
+        bad = replace(config, **{table: replace(getattr(config, table), **wrong)})
+        with pytest.raises(UserError, match=f"{table}.{sentence}"):
+            diffgen.compare(folder / "a.onnx", folder / "b.onnx", data="digits:test", config=bad, **others)
+
+
+OWN = [(registry, name) for registry in (TECHNIQUES, SOURCES, FILTERS) for name in registry.own()]
+EVERY = [*OWN, (TECHNIQUES, Wander), (SOURCES, Clouds), (FILTERS, Darkness)]
+
+
+@pytest.mark.parametrize(("registry", "part"), EVERY, ids=lambda each: getattr(each, "__name__", str(each)))
+def test_the_contract_of_every_part(registry: parts.Registry[Any], part: Any) -> None:
+    kind = registry.own()[part] if isinstance(part, str) else part
+    assert issubclass(kind, parts.Part) and issubclass(kind, registry.base)
+    assert kind.name and (not isinstance(part, str) or kind.name == part)
+    assert kind.__doc__ and not parts.is_object(kind.name)
+    words, config = set(get_args(parts.Need)), CompareConfig()
+    if kind.Settings is not None:
+        assert kind.Settings.__table__ == f"{registry.place.table}.{kind.name}"
+        assert isinstance(kind.settings_among({}), kind.Settings)
+        written = registry.written_out(config, [kind])
+        assert kind.settings_among(registry.tables(written)) == kind.settings_among({})
+    if registry is TECHNIQUES:
+        assert kind.needs(config.search) <= words
+        assert "default" in kind.presets
+        with settled(config, {}, technique=kind.name if isinstance(part, str) else kind) as own:
+            check_settings(own)  # its default source gives what it needs
+        for each in kind.presets.values():
+            assert ("source" not in kind.needs(each.search)) or each.source in SOURCES.own()
+    elif registry is SOURCES:
+        assert kind().gives(config) <= words and kind().needs(config) <= {"auto_encoder"}
+    else:
+        assert kind.needs <= {"discriminator", "jury", "auto_encoder", "answers"}
+        assert math.isnan(kind.threshold) and kind.needs <= words
+    assert kind.hints.keys() <= words
+
+
 def test_names_of_objects() -> None:
-    assert extensions.name_of("ssim") == "ssim"
-    assert extensions.name_of(np.ones(3)) == "numpy:ndarray"
-    assert extensions.name_of(functools.partial(functools.partial(Path))) == extensions.name_of(Path)
-    assert extensions.is_object(extensions.name_of(Path))
+    assert parts.name_of("ssim") == "ssim"
+    assert parts.name_of(np.ones(3)) == "numpy:ndarray"
+    assert parts.name_of(functools.partial(functools.partial(Path))) == parts.name_of(Path)
+    assert parts.is_object(parts.name_of(Path))
