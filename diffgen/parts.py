@@ -155,9 +155,11 @@ class Registry(Generic[P]):
             return objects[name]
         if name in self.own():  # without a look at what all installed packages offer
             return self.own()[name]
-        entry = self.offered().get(name)
-        if entry is None:
-            raise UserError(f"There is no {self.kind} called {name!r}; {did_you_mean(name, self.names(), quoted=True)}")
+        offered = self.offered()
+        if name not in offered:
+            known = sorted({*self.own(), *offered})
+            raise UserError(f"There is no {self.kind} called {name!r}; {did_you_mean(name, known, quoted=True)}")
+        entry = offered[name]
         try:
             return entry.load()
         except Exception as error:  # whatever foreign code raises when it is imported

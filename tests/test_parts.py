@@ -317,7 +317,7 @@ def test_a_gan_is_trained_for_a_technique_that_says_so_alone(kind: Any, recipe: 
 
 def test_a_preset_that_ones_own_technique_does_not_have() -> None:
     with (
-        pytest.raises(UserError, match=r"no preset of .*OwnRecipes called 'ruff'; known are default, rough"),
+        pytest.raises(UserError, match=r"no preset of .*OwnRecipes called 'ruff'; give one of 'default', 'rough'"),
         settled(CompareConfig(), {"preset": "ruff"}, technique=OwnRecipes),
     ):
         pass

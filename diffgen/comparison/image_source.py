@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from diffgen.comparison.requirements import judge_of, needs_of
+from diffgen.comparison.requirements import judge_of, needs_of, source_of
 from diffgen.config import CompareConfig, GeneratorConfig, replace
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
@@ -90,7 +90,7 @@ def try_out_source(config: CompareConfig, image_shape: tuple[int, int, int], dev
     Raises:
         UserError: they do not, for images of (C, H, W).
     """
-    drawing = family_of(config)
+    drawing = source_of(config)
     if drawing is not None:
         drawing.try_out(config, image_shape, device)
 
@@ -104,11 +104,11 @@ def prepare_source(split: DataSplit, config: CompareConfig, context: FamilyConte
         UserError: no GAN fits the images, or the file's generator does not.
         RunError: the training diverged.
     """
-    drawing, judge, needed = family_of(config), judge_of(config), "source" in needs_of(config)
+    drawing, judge, needed = source_of(config), judge_of(config), "source" in needs_of(config)
     made = ImageSource(real=not needed)
     if drawing is not None:
         made = drawing.prepare(split, config, context)
-    if made.scorer is None and judge is not None and judge is not drawing:
+    if made.scorer is None and judge is not None and (drawing is None or judge.name != drawing.name):
         # its discriminator alone is asked for, and no encoder
         judging = judge.prepare(split, config, replace(context, encoding=False))
         # what draws the pictures is what a run must find again

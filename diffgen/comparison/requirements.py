@@ -42,11 +42,32 @@ def needs_of(config: CompareConfig) -> Needs:
     return technique_class(config.technique).needs(config.search)
 
 
+def source_of(config: CompareConfig) -> Family | None:
+    """The family that the pictures are drawn from, or that the user brings a discriminator with; None: neither."""
+    named = family_of(config)
+    return named if named is not None and ("source" in needs_of(config) or named.brought) else None
+
+
+def unused_source(config: CompareConfig) -> str:
+    """A sentence about a source that the settings name and the technique draws nothing from; empty: there is none."""
+    if config.source.family is None or source_of(config) is not None:
+        return ""
+    return (
+        f"The technique {config.technique} makes its pictures from the real images itself and draws none from the "
+        f"source {config.source.family}; leave --source out, or use a technique that draws from it."
+    )
+
+
+def without_unused_source(config: CompareConfig) -> CompareConfig:
+    """The same without a source that the technique draws nothing from, for settings that several techniques share."""
+    return replace(config, source=replace(config.source, family=None)) if unused_source(config) else config
+
+
 def judge_of(config: CompareConfig) -> Family | None:
     """The family whose discriminator technique or filters ask; None where neither asks for one, or there is none."""
     if _JUDGE not in needs_of(config) and not _filters_ask_a_judge(config):
         return None
-    drawing = family_of(config)
+    drawing = source_of(config)
     if drawing is not None and (drawing.brought or _JUDGE in drawing.gives(config)):
         return drawing if _JUDGE in drawing.gives(config) else None
     return family_named(_TRAINED_JUDGE)
@@ -61,7 +82,7 @@ def _filters_ask_a_judge(config: CompareConfig) -> bool:
 
 def families_in_use(config: CompareConfig) -> tuple[Family, ...]:
     """The families that draw the pictures and give the discriminator, each once."""
-    return tuple({each.name: each for each in (family_of(config), judge_of(config)) if each is not None}.values())
+    return tuple({each.name: each for each in (source_of(config), judge_of(config)) if each is not None}.values())
 
 
 def uses_auto_encoder(config: CompareConfig, *, jury: bool) -> bool:
@@ -71,7 +92,7 @@ def uses_auto_encoder(config: CompareConfig, *, jury: bool) -> bool:
         config: all settings.
         jury: whether there is a jury.
     """
-    drawing = family_of(config)
+    drawing = source_of(config)
     needs = [each.needs for each in filters_named(filter_names(config, jury=jury)).values()]
     return "auto_encoder" in (NOTHING if drawing is None else drawing.needs(config)).union(*needs)
 
@@ -90,7 +111,7 @@ def filter_names(config: CompareConfig, *, jury: bool = True) -> tuple[str, ...]
     """
     if config.filters.names is not None:
         return config.filters.names
-    drawing, needed = family_of(config), _JUDGE in needs_of(config)
+    drawing, needed = source_of(config), _JUDGE in needs_of(config)
     given = drawing is not None and _JUDGE in drawing.gives(config)
     if jury:
         spare = config.gan_file is not None and not given and not needed
@@ -107,14 +128,14 @@ def check_settings(config: CompareConfig) -> None:
         UserError: they have not, or it is not.
     """
     check_own_settings(config)
-    needs, drawing, judge = needs_of(config), family_of(config), judge_of(config)
+    needs, drawing, judge = needs_of(config), source_of(config), judge_of(config)
     _check_filters(config)
     if _JUDGE in needs and judge is None and drawing is not None:
         raise _lacks(config, drawing, _JUDGE, ())
-    if drawing is not None and "source" not in needs and judge is not drawing:
+    if drawing is not None and "source" not in needs and judge is None:
         raise UserError(
-            f"The technique {config.technique} makes its pictures from the real images itself and draws none from the "
-            f"source {drawing.name}; leave it out, or use a technique that draws from it."
+            f"The technique {config.technique} makes its pictures from the real images itself and asks no generator; "
+            "leave it out, or give a discriminator with it for the filter."
         )
     for each in families_in_use(config):
         each.check(config)
@@ -164,12 +185,6 @@ def _lacks(config: CompareConfig, drawing: Family, need: Need, able: Sequence[st
         f"The technique {config.technique} {_DOES[need]}, and the source {drawing.name} has nothing for that; "
         f"{', or '.join(ways or ['use another technique'])}."
     )
-
-
-def without_unused_source(config: CompareConfig) -> CompareConfig:
-    """The same without a source that the technique draws nothing from, for settings that several techniques share."""
-    used = "source" in needs_of(config) or config.generator.file is not None
-    return config if used else replace(config, source=replace(config.source, family=None))
 
 
 def asks_filters_in_search(config: CompareConfig) -> bool:

@@ -24,7 +24,7 @@ from diffgen.comparison.own_settings import with_own_settings
 from diffgen.comparison.plan import Objects, Plan
 from diffgen.comparison.preflight import check_query_budgets, prepare_models
 from diffgen.comparison.real_data import announce_sizes, load_for
-from diffgen.comparison.requirements import check_images, check_models, check_settings, check_tables
+from diffgen.comparison.requirements import check_images, check_models, check_settings, check_tables, unused_source
 from diffgen.comparison.results import announce_numbers
 from diffgen.comparison.sizes import settle_sizes
 from diffgen.comparison.stages import attach_answers, before_the_search
@@ -90,6 +90,8 @@ def settled_plan(request: Request, progress: Progress) -> Iterator[Plan]:
     given, specs = specs_for(request.models, asked)
     check_settings(asked)
     check_models(asked, len(given))
+    if unused := unused_source(asked):
+        progress.warn(unused)
     with before_the_search(), progress.stage("Opening the models"):
         models = load_models(given, specs, device=device, batch_size=batch_size)
     check_tables(asked, models)

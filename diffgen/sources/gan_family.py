@@ -52,6 +52,7 @@ class GanFamily(Family):
 
     def check(self, config: CompareConfig) -> None:
         """See the base class."""
+        super().check(config)
         check_resize(config.resize)
 
     def supports(self, image_shape: tuple[int, int, int]) -> None:

@@ -26,7 +26,9 @@ def preset(technique: str, name: str) -> Preset:
     """
     presets = technique_class(technique).presets
     if name not in presets:
-        raise UserError(f"There is no preset of {technique} called {name!r}; {did_you_mean(name, tuple(presets))}")
+        raise UserError(
+            f"There is no preset of {technique} called {name!r}; {did_you_mean(name, tuple(presets), quoted=True)}"
+        )
     return presets[name]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from itertools import combinations
 
 from diffgen.comparison.named_settings import settled
-from diffgen.comparison.requirements import check_models, check_settings, without_unused_source
+from diffgen.comparison.requirements import check_models, check_settings, unused_source, without_unused_source
 from diffgen.config import is_address
 from diffgen.data.loading import check_there
 from diffgen.errors import UserError
@@ -62,7 +62,7 @@ def warn_of_twins(cells: Sequence[Cell], progress: Progress) -> None:
 def warn_of_unused_source(cells: Sequence[Cell], progress: Progress) -> None:
     """Warn of a source that the settings name and none of the techniques draws from; each of them leaves it out."""
     configs = {name: cell.config() for name, cell in {cell.technique: cell for cell in cells}.items()}
-    if configs and all(without_unused_source(config) != config for config in configs.values()):
+    if configs and all(unused_source(config) for config in configs.values()):
         family = next(iter(configs.values())).source.family
         progress.warn(
             f"The settings name the source {family}, but no picture of {listed(list(configs))} is drawn from it; leave "

@@ -14,6 +14,7 @@ import tomli_w
 
 from diffgen.cli import build_parser
 from diffgen.comparison.named_settings import settled
+from diffgen.comparison.own_settings import with_own_settings
 from diffgen.comparison.settings_file import load_settings, read_settings_file
 from diffgen.config import (
     Budget,
@@ -95,9 +96,11 @@ def test_a_source_takes_its_path_behind_a_colon(resolved: Callable[..., CompareC
     assert config.source.families["diffusers"]["folder"] == "mine/pipeline"
     config = resolved("", "--source", "file:C:/g.onnx", "--latent-dim", "9")
     assert (config.source.family, config.generator.file) == ("file", "C:/g.onnx")
-    for wrong in ("gan:x", "file:", ":x", "nope"):
+    for wrong in ("gan:x", "file:", ":x"):
         with pytest.raises(UserError, match=r"source.family \(--source\) is"):
             resolved("", "--source", wrong)
+    with pytest.raises(UserError, match="There is no source called 'nope'"):
+        resolved("", "--source", "nope")
 
 
 @pytest.mark.parametrize(
@@ -244,7 +247,7 @@ def test_paths_are_seen_from_the_file(tmp_path: Path) -> None:
         assert file.settings == {
             "models": [{"path": str(tmp_path / "a.pt")}, {"path": "/b.pt"}],
             "generator": {"file": str(tmp_path / "g.onnx")},
-            "filters": {"learned": {"answers": str(tmp_path / "labelled-run")}},
+            "filters": {"learned_from": str(tmp_path / "labelled-run")},
         }
 
 
@@ -363,4 +366,4 @@ def test_a_comparison_from_a_file(files: dict[str, Path], diffgen_command: Calla
 
 
 def test_an_empty_file_changes_nothing(resolved: Callable[..., CompareConfig]) -> None:
-    assert resolved("") == CompareConfig(search=preset("diffgan", "default").search)
+    assert resolved("") == with_own_settings(CompareConfig(search=preset("diffgan", "default").search))

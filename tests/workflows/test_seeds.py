@@ -198,7 +198,6 @@ def test_which_filters_there_are() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"technique": "real_data", "source": SEEDS}, "leave it out"),
         ({"source": SourceConfig(family="file")}, "add --generator FILE"),
         ({"source": SEEDS, "generator": GeneratorConfig(file="g.pt", latent_dim=3)}, "leave one of them out"),
         (

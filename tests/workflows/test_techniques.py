@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from diffgen.comparison.image_source import prepare_source, settled_generator
-from diffgen.comparison.requirements import check_images, check_settings
+from diffgen.comparison.requirements import check_images, check_settings, unused_source
 from diffgen.config import (
     Budget,
     CheckConfig,
@@ -161,7 +161,7 @@ def test_images_to_begin_with_are_asked_for_before_anything_is_trained(
 
 def test_a_generator_of_ones_own_must_be_of_use(told: Callable[..., None]) -> None:
     own = GeneratorConfig(file="g.onnx", latent_dim=8)
-    with pytest.raises(UserError, match="draws none from the source file") as useless:
+    with pytest.raises(UserError, match="asks no generator") as useless:
         check_settings(settled_generator(CompareConfig(technique="real_data", generator=own)))
     told("Techniques", "a generator of one's own for a technique that asks none", useless.value)
     with pytest.raises(UserError, match="--discriminator") as incomplete:
@@ -182,17 +182,29 @@ def test_a_generator_of_ones_own_must_be_of_use(told: Callable[..., None]) -> No
 
 
 @pytest.mark.parametrize("technique", ["real_data", "dflare", "drfuzz", "as_is"])
-def test_a_source_that_a_technique_draws_nothing_from_is_refused(technique: str) -> None:
-    plain = CompareConfig(technique=technique, filters=FilterConfig(names=()))
-    check_settings(settled_generator(plain))
-    for source in (SourceConfig(family="vae"), SourceConfig(family="seeds")):
-        with pytest.raises(UserError) as caught:
-            check_settings(settled_generator(replace(plain, source=source)))
-        assert f"The technique {technique} makes its pictures from the real images itself" in str(caught.value)
-        assert f"draws none from the source {source.family}; leave it out" in str(caught.value)
+def test_a_source_that_a_technique_draws_nothing_from_is_warned_of(technique: str) -> None:
+    plain = CompareConfig(technique=technique)
+    assert not unused_source(settled_generator(plain))
+    for source in (SourceConfig(family="vae"), SourceConfig(family="denoiser"), SourceConfig(family="gan")):
+        said = unused_source(settled_generator(replace(plain, source=source)))
+        assert said.startswith(f"The technique {technique} makes its pictures from the real images itself")
+        assert f"draws none from the source {source.family}; leave --source out" in said
     # a file's discriminator is of use
     own = GeneratorConfig(file="g.onnx", latent_dim=8, discriminator="d.onnx")
-    check_settings(settled_generator(replace(plain, generator=own, filters=FilterConfig())))
+    assert not unused_source(settled_generator(replace(plain, generator=own)))
+    check_settings(settled_generator(replace(plain, generator=own)))
+    for other in ("sinvad", "diffgan"):
+        assert not unused_source(CompareConfig(technique=other, source=SourceConfig(family="vae")))
+
+
+def test_such_a_warning_is_said_before_the_models_are_opened(tmp_path: Path) -> None:
+    listener = Recording()
+    config = CompareConfig(technique="dflare", source=SourceConfig(family="vae"))
+    with pytest.raises(UserError, match="does not exist"):
+        compare("a.pt", "b.pt", data="digits", config=config, output=tmp_path / "run", events=listener)
+    assert [each.split(";")[0] for each in listener.warnings] == [
+        "The technique dflare makes its pictures from the real images itself and draws none from the source vae"
+    ]
 
 
 _SEARCHES_FROM_CODES = ("sinvad", "giftbench", "argus", "latte")
