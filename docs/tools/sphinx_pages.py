@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from docs.tools.generated_pages import write_pages
+from docs.tools.reference_pages import write_pages
 
 _REPOSITORY = Path(__file__).resolve().parent.parent.parent
 _DOCS = _REPOSITORY / "docs"

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.tools.command_pages import verbs
-from docs.tools.settings_page import all_settings
+from docs.tools.reference_pages import all_settings, verbs
 
 _COMMAND = re.compile(r"(?:(?<=^)|(?<=`)|(?<=!)|(?<= ))diffgen ([a-z][a-z-]*)([^\n`|]*)", re.MULTILINE)
 _OPTION = re.compile(r"(?<![\w-])(--?[a-z][a-z-]*)(?=[ =]|$)")

@@ -8,47 +8,47 @@ from pathlib import Path
 import pytest
 
 import diffgen
-from docs.tools import command_pages, python_page, settings_page, sphinx_pages
+from docs.tools import reference_pages, sphinx_pages
 from docs.tools.links import problems
 
 _LINK = re.compile(r"\]\(([^)\s#]+)[^)]*\)")
 
 
-@pytest.mark.parametrize("verb", command_pages.verbs())
+@pytest.mark.parametrize("verb", reference_pages.verbs())
 def test_every_option_of_a_verb_is_on_its_page(verb: str) -> None:
-    page = command_pages.command_page(verb)
-    options = command_pages.options_of(verb)
+    page = reference_pages.command_page(verb)
+    options = reference_pages.options_of(verb)
     assert options
     missing = [name for name in options if not re.search(rf"`{re.escape(name)}[ `]", page)]
     assert missing == []
 
 
 def test_every_verb_is_on_the_page_of_commands() -> None:
-    page = command_pages.commands_page()
-    for verb in command_pages.verbs():
+    page = reference_pages.commands_page()
+    for verb in reference_pages.verbs():
         assert f"| [diffgen {verb}]({verb}.md) | " in page
         assert f"\n{verb}\n" in page
 
 
 def test_every_setting_is_on_the_page_of_settings() -> None:
-    page, table, found = settings_page.settings_page(), "", set()
+    page, table, found = reference_pages.settings_page(), "", set()
     for line in page.splitlines():
         table = match[1] if (match := re.fullmatch(r"### `\[([\w.]+)\]`", line)) else table
         table = "" if line == "### At the top of a file" else table
         if match := re.match(r"\| `(\w+)`", line):
             found.add(f"{table}.{match[1]}".removeprefix("."))
-    assert found == settings_page.all_settings()
+    assert found == reference_pages.all_settings()
     assert len(found) > 100
 
 
 def test_every_public_name_is_on_the_page_of_python() -> None:
-    named = [name for names in python_page.python_groups().values() for name in names]
+    named = [name for names in reference_pages.python_groups().values() for name in names]
     assert sorted(named) == sorted(name for name in dir(diffgen) if not name.startswith("_"))
-    assert all(f"diffgen.{name}\n" in python_page.python_page() for name in named)
+    assert all(f"diffgen.{name}\n" in reference_pages.python_page() for name in named)
 
 
 def test_tables_have_two_cells_in_every_row() -> None:
-    for page in (settings_page.settings_page(), *map(command_pages.command_page, command_pages.verbs())):
+    for page in (reference_pages.settings_page(), *map(reference_pages.command_page, reference_pages.verbs())):
         rows = [line for line in page.splitlines() if line.startswith("|")]
         assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {3}
 

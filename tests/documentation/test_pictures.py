@@ -11,7 +11,7 @@ from PIL import Image
 
 import diffgen
 from docs.tools.badges import BADGES, badges
-from docs.tools.svg import WIDTH, Card
+from docs.tools.pictures import WIDTH, Card
 from tests.ui.steps import TABS
 
 SIZES = (1440, 390)
