@@ -26,7 +26,7 @@ from diffgen.comparison.stored_settings import stored_settings
 from diffgen.errors import DiffgenError
 from diffgen.runs.folder import RunFolder
 from diffgen.workflows.export import export
-from diffgen.workflows.report import draw_report
+from diffgen.workflows.listing import draw_report
 from diffgen.workflows.valid_triggers import read_valid_triggers
 
 RUN = Path(__file__).resolve().parent.parent / "tests" / "assets" / "run-0.1.0"

@@ -48,7 +48,7 @@ def measure(classes: int, queries: int) -> Row:
     from benchmarks.nets_of_kinds import make_nets
     from diffgen.config import Budget, CompareConfig, FilterConfig, GanConfig, SourceConfig
     from diffgen.workflows.compare import compare
-    from diffgen.workflows.report import draw_report
+    from diffgen.workflows.listing import draw_report
 
     config = CompareConfig(
         technique="random_latent",

@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.enlarged import enlarged
 from diffgen import api
-from diffgen.ui.draw.matrix import matrix
+from diffgen.ui.finds import matrix
 
 T = TypeVar("T")
 _PAGE = 60

@@ -15,8 +15,7 @@ from torch import nn
 from diffgen.events import Progress
 from diffgen.gan_training.monitor import Measurement
 from diffgen.gan_training.networks import DcganDiscriminator, DcganGenerator
-from diffgen.runs.artifacts import read_tensors, write_tensors
-from diffgen.runs.networks import restore_training, training_tensors, under
+from diffgen.runs.artifacts import read_tensors, restore_training, training_tensors, under, write_tensors
 
 _FORMAT = "diffgen-gan-training-2"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pkgutil
 import re
+import shutil
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+ASSETS = REPOSITORY / "tests" / "assets"  # a.onnx and b.onnx: two small classifiers of the digits
 BAD_INPUTS = REPOSITORY / "docs" / "reference" / "errors.md"
 _TOLD = pytest.StashKey[dict[tuple[str, str], str]]()
 _PAGE = pytest.StashKey[dict[tuple[str, str], str]]()
@@ -160,6 +162,56 @@ def shared_folder() -> Path:
     if not folder.is_dir():
         pytest.skip(f"There is no folder {folder}; name the one with models/ and data/ in DIFFGEN_SHARED.")
     return folder
+
+
+@pytest.fixture(scope="session")
+def done_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small comparison of ``ASSETS`` on changed digits, with jury and filter; not to be changed.
+
+    A copy beside it, ``unfinished``, is what a kill leaves after some generations.
+    """
+    from diffgen.comparison import checkpoints
+    from diffgen.config import Budget, CompareConfig, FilterConfig, SearchConfig, SourceConfig
+    from diffgen.events import Event, TriggersFound
+    from diffgen.workflows.compare import compare
+
+    run = tmp_path_factory.mktemp("small") / "done"
+    unfinished = run.with_name("unfinished")
+
+    def copy_midway(event: Event) -> None:
+        if isinstance(event, TriggersFound) and (run / "checkpoint.previous.npz").exists() and not unfinished.exists():
+            shutil.copytree(run, unfinished, ignore=shutil.ignore_patterns("lock"))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoints, "SECONDS", 0.0)
+        patch.setattr(checkpoints, "SHARE", 1e9)
+        config = CompareConfig(
+            budget=Budget(queries=1_400),
+            seed=1,
+            device="cpu",
+            source=SourceConfig(family="seeds"),
+            search=SearchConfig(population=50),
+            filters=FilterConfig(names=("ssim",), near_duplicate=0.8, filters={"ssim": {"threshold": 0.5}}),
+        )
+        models = ASSETS / "a.onnx", ASSETS / "b.onnx"
+        compare(*models, data="digits:test", config=config, output=run, events=copy_midway)
+    return run
+
+
+@pytest.fixture(scope="session")
+def unfinished_run(done_run: Path) -> Path:
+    """The same comparison as a kill leaves it; not to be changed."""
+    return done_run.with_name("unfinished")
+
+
+@pytest.fixture(scope="session")
+def take(done_run: Path) -> Callable[[str, Path], Path]:
+    """Copies one of these runs: "done" or "unfinished"."""
+
+    def copy(name: str, folder: Path) -> Path:
+        return Path(shutil.copytree(done_run.with_name(name), folder))
+
+    return copy
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -85,5 +85,7 @@ def test_a_jury_that_misses_one_of_many_does_not_name_all() -> None:
         unaided=0.0,
         recognised=0.0001,
         reliable=0.9999,
+        helped=0.0001,
+        helped_right=0.9999,
     )
     assert "names >99.9% right and recognises <0.1%, of which it names >99.9% right." in str(jury)

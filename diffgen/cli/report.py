@@ -24,7 +24,7 @@ def add_parser(verbs: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Draw and print the path of the report."""
-    page = api.report(arguments.run_folder)
+    page = api.draw_report(arguments.run_folder)
     print(f"report: {page}")
     if arguments.json:
         options.print_json({"run": arguments.run_folder, "report": str(page)})

@@ -12,7 +12,7 @@ from diffgen.wording import percent, verdicts_rest_on
 
 if TYPE_CHECKING:
     from diffgen.comparison.stages import CompareResult
-    from diffgen.runs.many import ManyFigures
+    from diffgen.runs.figures import ManyFigures
 
 _PAIRS = 3
 

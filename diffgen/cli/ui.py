@@ -62,7 +62,7 @@ def _host(text: str) -> str:
 
 
 def _token(text: str) -> str:
-    from diffgen.ui.guard import TOKEN
+    from diffgen.ui.server import TOKEN
 
     if not TOKEN.fullmatch(text):
         raise argparse.ArgumentTypeError("it cannot stand in an address; give 8 to 200 letters, digits, - and _")

@@ -301,9 +301,6 @@ def _stored_model(
         # another file: what was found out about the old one's layout and answers says nothing about it
         usual = replace(preprocessing, layout="auto", outputs="auto", output="", background="auto")
         preprocessing = consent.preprocessing.over(read_sidecar(expanded(model)).preprocessing).over(usual)
-    if (same or not is_file) and preprocessing.background is None:
-        # an earlier version made the run, which left nothing out
-        preprocessing = replace(preprocessing, background="none")
     opening = consent.opening
     spec = ModelSpec(
         preprocessing=preprocessing,

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 from diffgen.errors import UserError
 from diffgen.events import Progress
-from diffgen.runs.checkpoints import drop_checkpoint, has_checkpoint, read_checkpoint, write_checkpoint
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.triggers import TriggerTable, digest_of
 from diffgen.search.archive import Archive
@@ -127,7 +126,7 @@ class Checkpointer:
         try:
             if shared := state.keys() & kept.keys():
                 raise ValueError(f"names that are taken: {', '.join(sorted(shared))}")
-            write_checkpoint(self._folder, {**state, **kept})
+            self._folder.write_checkpoint({**state, **kept})
         except (AttributeError, TypeError, ValueError) as error:  # no mapping, or no array and no JSON value in it
             raise UserError(
                 f"The state of the technique {type(self._technique).__name__} cannot be kept ({error}); its "
@@ -142,15 +141,15 @@ def newest_usable(folder: RunFolder, progress: Progress) -> tuple[dict[str, Any]
     was when that checkpoint was written.
     """
     while True:
-        there = has_checkpoint(folder)
-        state = read_checkpoint(folder)
+        there = folder.has_checkpoint()
+        state = folder.read_checkpoint()
         table = None if state is None else _triggers_of(state, folder)
         if state is not None and table is not None:
             # a finished search keeps its verdicts and its report until there are new ones
             if not state.get("finished", False) or len(folder.manifest["parts"]) > state["parts"]:
                 folder.rewind(state["parts"])
             return state, table
-        is_one_before = drop_checkpoint(folder)
+        is_one_before = folder.drop_checkpoint()
         if there:
             progress.warn(
                 f"The newest checkpoint of {folder.path} is damaged; "

@@ -14,7 +14,7 @@ import torch
 
 from diffgen.comparison.plan import Prepared
 from diffgen.config.tables import settings_among
-from diffgen.runs.operator_curves import BY_JURY, BY_LABEL, BY_NOBODY, OperatorCurves
+from diffgen.runs.figures import BY_JURY, BY_LABEL, BY_NOBODY, OperatorCurves
 from diffgen.sampling import random_rows
 from diffgen.sources.base import Source
 from diffgen.sources.calibration import probes

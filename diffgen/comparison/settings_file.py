@@ -11,7 +11,7 @@ from diffgen.config import CheckConfig, CompareConfig, SettingError, applied, re
 from diffgen.config.layers import Layer, located, located_path, merged, normal
 from diffgen.config.schema import every_setting, fields_of, unknown
 from diffgen.errors import UserError
-from diffgen.runs.toml_file import read_toml
+from diffgen.runs.opening import read_toml
 
 # what a file may say besides settings: where images come from and where results go
 JOB = ("data", "output", "store")

@@ -26,8 +26,8 @@ from diffgen.features import cells as cell_store
 from diffgen.judging.verdicts import judge_triggers
 from diffgen.models import BlackBox
 from diffgen.models.loading import file_digest
+from diffgen.runs.figures import ManyFigures
 from diffgen.runs.folder import RunFolder
-from diffgen.runs.many import ManyFigures
 from diffgen.runs.results import RunResults
 from diffgen.runs.triggers import TriggerTable
 from diffgen.sampling import LARGE_BYTES
@@ -70,7 +70,7 @@ class CompareResult:
         calibration_error: expected calibration error of each model, 0..1, or None.
         milliseconds: that one image takes each model, in batches; None where a server answers.
         many: of three models or more, who stands alone and which two differ most; see
-            :class:`diffgen.runs.many.ManyFigures`.
+            :class:`diffgen.runs.figures.ManyFigures`.
         go_on: what goes on with a search that was interrupted, or empty: a command, or a call in Python where the run
             was given objects.
         doubts: what was said of the models on the real images that wrong pre-processing, or another order of classes,

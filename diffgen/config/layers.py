@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,15 @@ def merged(*layers: Mapping[str, Any]) -> Layer:
             below = made.get(name)
             made[name] = merged(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
     return made
+
+
+def flattened(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Full names of what is in nested tables, and the values."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from flattened(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
 
 
 def nested(values: Mapping[str, Any]) -> Layer:

@@ -75,7 +75,7 @@ def map_images(path: Path, shape: tuple[int, ...]) -> ImageMap:
 
 
 def _hold(file: BinaryIO) -> None:
-    """Say that a file is in use, as long as it is open or mapped (:func:`diffgen.runs.cache_limit.is_mapped`).
+    """Say that a file is in use, as long as it is open or mapped (:func:`diffgen.runs.cache.is_mapped`).
 
     A map keeps the file open that it was made from.
     """

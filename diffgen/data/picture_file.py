@@ -84,13 +84,6 @@ def decode(content: bytes, name: str, source: str, notes: PictureNotes | None = 
         raise UserError(f"The image {name!r} in {source!r} is damaged ({error}); repair or remove it.") from error
 
 
-def encode_png(image: UInt8Array) -> bytes:
-    """A PNG file that holds exactly the bytes of an image, uint8 (C, H, W) with C 1 or 3."""
-    buffer = io.BytesIO()
-    Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0)).save(buffer, format="PNG")
-    return buffer.getvalue()
-
-
 def _turned(image: Image.Image, notes: PictureNotes) -> Image.Image:
     """The picture as its EXIF orientation says, where the notes want it so."""
     image.load()

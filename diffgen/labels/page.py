@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from diffgen.data.picture_file import encode_png
 from diffgen.labels.keys import keys_of
 from diffgen.labels.reading import INVALID_WORD
+from diffgen.runs.pictures import png_bytes
 from diffgen.types import UInt8Array
 
 _WIDTH = 280
@@ -44,7 +44,7 @@ def render_page(ids: Sequence[str], images: UInt8Array, class_names: Sequence[st
     sheet = {
         "name": hashlib.sha256("".join(ids).encode()).hexdigest()[:16],
         "ids": list(ids),
-        "pictures": [base64.b64encode(encode_png(image)).decode("ascii") for image in images],
+        "pictures": [base64.b64encode(png_bytes(image)).decode("ascii") for image in images],
         "classes": [name.strip() for name in class_names],
         "keys": keys,
         "invalid": {"word": INVALID_WORD, "key": invalid_key},

@@ -7,9 +7,9 @@ import io
 from dataclasses import dataclass
 from pathlib import Path
 
-from diffgen.data.picture_file import encode_png
 from diffgen.labels.page import render_page
 from diffgen.runs.files import make_folder, write_text
+from diffgen.runs.pictures import png_bytes
 from diffgen.types import UInt8Array
 
 CSV_NAME, PAGE_NAME, PICTURES = "labels.csv", "label.html", "pictures"
@@ -55,7 +55,7 @@ def write_sheet(folder: Path, sheet: Sheet) -> None:
     rows = []
     for identifier, image in zip(sheet.ids, sheet.images, strict=True):
         file = f"{PICTURES}/{identifier}.png"
-        (folder / file).write_bytes(encode_png(image))
+        (folder / file).write_bytes(png_bytes(image))
         rows.append((identifier, file, ""))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -11,7 +11,7 @@ from typing import Any
 from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing, replace, to_dict
 from diffgen.errors import UserError
 from diffgen.models.class_names import is_name
-from diffgen.runs.toml_file import read_toml
+from diffgen.runs.opening import read_toml
 
 _KNOWN = (*(f.name for f in fields(Preprocessing)), "class_names")
 # These name or allow code; a file that lies beside a model may come from a stranger.

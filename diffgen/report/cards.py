@@ -1,32 +1,40 @@
-"""What is written on and behind one picture."""
+"""What is written on and behind one picture; pictures as data URIs, and the limit on how many bytes one page holds."""
 
 from __future__ import annotations
 
+import base64
+import io
 from dataclasses import dataclass
 
 import numpy as np
+from PIL import Image
 
 from diffgen.report.data import FilterView, Picture
-from diffgen.report.many import Side, named_sides
+from diffgen.report.tables import Side, named_sides
 from diffgen.report.wording import figure, percent
 from diffgen.runs.triggers import BOTH, LABEL
 from diffgen.tasks.classification import listed, role_name
 from diffgen.tasks.kept_answers import spread_out
-from diffgen.types import Float32Array, Int64Array
+from diffgen.types import Float32Array, Int64Array, UInt8Array
 
 #: With at most this many classes the table of a picture has all of them, else the highest ones and a chart of all.
 ALL_ROWS = 12
 TOP_ROWS = 8
 #: Most bars of that chart.
 MOST_BARS = 100
+#: Longest edge that goes into the page exactly, as PNG.
+LARGEST_EXACT = 96
+#: Longest edge of larger pictures, which are shown as WebP, larger ones reduced (the run folder has them exactly).
+LARGEST_EDGE = 224
+_WEBP_QUALITY = 90  # a photograph of 224 pixels takes half of what a PNG takes that is reduced to 96
 
 
 @dataclass(frozen=True)
 class Share:
-    """The probability that a model after A and B gives to a class.
+    """The probability that a model gives to a class.
 
     Attributes:
-        role: "c", "d", ...
+        role: "a", "b", ...
         share, text: as number for the bar and as text.
         says: whether it is the highest.
     """
@@ -39,16 +47,10 @@ class Share:
 
 @dataclass(frozen=True)
 class Row:
-    """The probability of one class under A and under B, as number for the bar and as text; ``others``: under C, ..."""
+    """The probability of one class, or of several together, under each model."""
 
     name: str
-    a: float
-    b: float
-    text_a: str
-    text_b: str
-    says_a: bool
-    says_b: bool
-    others: tuple[Share, ...] = ()
+    shares: tuple[Share, ...]
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,6 @@ class Card:
     """One picture as the page shows it.
 
     Attributes:
-        others: what the models after A and B say: (role, name) of each.
         sides: who says what, by groups, of three models or more.
         bars: the probabilities of the predicted labels, A's first: one row for those that are the same.
         rows: all classes, or the highest ones; ``rest`` then sums up the others.
@@ -95,7 +96,6 @@ class Card:
     pair: str
     name_a: str
     name_b: str
-    others: tuple[tuple[str, str], ...]
     sides: tuple[Side, ...]
     bars: tuple[Row, ...]
     rows: tuple[Row, ...]
@@ -124,7 +124,7 @@ def make_card(
     kept = None if picture.classes is None else picture.classes[None]
     whole = spread_out(picture.probabilities[None], kept, len(names))[0]
     probabilities = np.clip(np.nan_to_num(whole.astype(np.float32)), 0, 1)
-    label_a, label_b, *more = picture.labels
+    label_a, label_b = picture.labels[:2]
     shown, rest = _shown_rows(names, probabilities, picture.labels)
     caption = f"{kind} {picture.identifier}"
     says = ", ".join(
@@ -138,7 +138,7 @@ def make_card(
         lines.append(f"true label {true_name}")
     if picture.origin:
         lines.append(picture.origin)
-    jury, blame = _jury(picture, names), _blame(picture)
+    jury, blame = _jury(picture, names), picture.blame
     lines += [each for each in (jury, blame) if each]
     lines += [f"{line.name} {line.value}" for line in scores]
     return Card(
@@ -150,7 +150,6 @@ def make_card(
         pair=f"{label_a}-{label_b}",
         name_a=names[label_a],
         name_b=names[label_b],
-        others=tuple((role_name(index), names[label]) for index, label in enumerate(more, start=2)),
         sides=named_sides(picture.labels, names),
         bars=tuple(_row(index, names, probabilities, picture.labels) for index in dict.fromkeys(picture.labels)),
         rows=shown,
@@ -168,23 +167,15 @@ def make_card(
 
 
 def _row(index: int, names: tuple[str, ...], probabilities: Float32Array, labels: tuple[int, ...]) -> Row:
-    a, b = float(probabilities[0, index]), float(probabilities[1, index])
-    others = _others(probabilities[2:, index], [label == index for label in labels[2:]])
-    return Row(
-        names[index], round(a, 3), round(b, 3), _exact(a), _exact(b), labels[0] == index, labels[1] == index, others
-    )
+    return Row(names[index], _shares(probabilities[:, index], [label == index for label in labels]))
 
 
-def _others(shares: Float32Array, says: list[bool]) -> tuple[Share, ...]:
+def _shares(shares: Float32Array, says: list[bool]) -> tuple[Share, ...]:
     return tuple(
-        Share(role_name(index).lower(), round(share, 3), _exact(share), said)
-        for index, (share, said) in enumerate(zip(shares.tolist(), says, strict=True), start=2)
+        # in a column of many small values "0.0%" is easier to read than "<0.1%"
+        Share(role_name(index).lower(), round(share, 3), "0.0%" if share < 0.0005 else percent(share), said)
+        for index, (share, said) in enumerate(zip(shares.tolist(), says, strict=True))
     )
-
-
-def _exact(probability: float) -> str:
-    """In a column of many small values "0.0%" is easier to read than "<0.1%"."""
-    return "0.0%" if probability < 0.0005 else percent(probability)
 
 
 def _shown_rows(
@@ -198,10 +189,7 @@ def _shown_rows(
     others = np.ones(classes, dtype=np.bool_)
     others[list(shown)] = False
     left = np.clip(probabilities[:, others].sum(axis=1), 0, 1)
-    a, b = float(left[0]), float(left[1])
-    more = _others(left[2:], [False] * len(left[2:]))
-    name = f"{classes - len(shown):,} other classes"
-    rest = Row(name, round(a, 3), round(b, 3), _exact(a), _exact(b), False, False, more)
+    rest = Row(f"{classes - len(shown):,} other classes", _shares(left, [False] * len(left)))
     return tuple(_row(index, names, probabilities, labels) for index in order.tolist() if index in shown), rest
 
 
@@ -260,10 +248,67 @@ def _jury(picture: Picture, names: tuple[str, ...]) -> str:
     return f"the jury: {name} ({'sure' if said.recognised else 'not sure'})"
 
 
-def _blame(picture: Picture) -> str:
-    wrong = [role_name(index) for index in picture.wrong]
-    if not wrong:
-        return ""
-    if len(wrong) == len(picture.labels):
-        return "both are wrong" if len(wrong) == 2 else "all are wrong"
-    return f"{listed(wrong)} are wrong" if len(wrong) > 1 else f"{wrong[0]} is wrong"
+# -- bytes ------------------------------------------------------------------------------------------------------------
+
+
+def encoded(image: UInt8Array, largest: int = LARGEST_EDGE) -> tuple[str, bytes]:
+    """``uint8 (C, H, W)`` with one or three channels as a file: what it is ("png" or "webp"), and its bytes.
+
+    Args:
+        image: exact up to ``LARGEST_EXACT``.
+        largest: longest edge of larger ones.
+
+    Raises:
+        ValueError: the array is not such an image.
+    """
+    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[0] not in (1, 3):
+        raise ValueError(f"an image for the report is uint8 (1 or 3, H, W), not {image.dtype} {image.shape}")
+    pixels = image[0] if image.shape[0] == 1 else np.moveaxis(image, 0, 2)
+    picture = Image.fromarray(np.ascontiguousarray(pixels))
+    buffer = io.BytesIO()
+    if max(picture.size) <= LARGEST_EXACT:
+        picture.save(buffer, format="PNG", optimize=True)
+        return "png", buffer.getvalue()
+    if max(picture.size) > largest:
+        picture.thumbnail((largest, largest), Image.Resampling.BOX)
+    picture.save(buffer, format="WEBP", quality=_WEBP_QUALITY)
+    return "webp", buffer.getvalue()
+
+
+def data_uri(image: UInt8Array, largest: int = LARGEST_EDGE) -> str:
+    """``uint8 (C, H, W)`` as ``data:image/png;base64,...`` or ``data:image/webp;base64,...``; see :func:`encoded`."""
+    kind, content = encoded(image, largest)
+    return f"data:image/{kind};base64," + base64.b64encode(content).decode("ascii")
+
+
+def display_size(image: UInt8Array, target: int) -> tuple[int, int]:
+    """Width and height in CSS pixels close to ``target``.
+
+    Small pictures get a whole multiple of their size, so that every pixel of theirs is equally large on the screen.
+    """
+    _, height, width = image.shape
+    longest = max(height, width)
+    scale = max(1, round(target / longest)) if longest <= target else target / longest
+    return max(1, round(width * scale)), max(1, round(height * scale))
+
+
+class PictureBudget:
+    """Hands out data URIs until ``limit`` bytes are used up; what comes later gets None.
+
+    Attributes:
+        left: bytes.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.left = limit
+
+    def take(self, image: UInt8Array, *, leave: int = 0, largest: int = LARGEST_EDGE) -> str | None:
+        """The data URI of ``image``, or None when it no longer fits and leaves ``leave`` bytes for other pictures."""
+        uri = data_uri(image, largest)
+        if len(uri) > self.left - leave:
+            # Everything after the first picture that does not fit is left out too: a page that skips large pictures
+            # and shows small ones would not be a fair sample.
+            self.left = min(self.left, leave)
+            return None
+        self.left -= len(uri)
+        return uri

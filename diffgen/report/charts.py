@@ -10,11 +10,15 @@ import io
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
+from diffgen.config import roles
+from diffgen.report.data import OperatorsView
 from diffgen.report.wording import figure, number
 from diffgen.types import Float32Array
 
@@ -34,6 +38,7 @@ _PAGE_COLOURS = {
     _B: "var(--b)",
 }
 _CURVE_COLOURS = {"generated": _GENERATED, "real": _REAL, "ink": _INK, "muted": _MUTED, "A": _A, "B": _B}
+_OPERATOR_COLOURS = ("A", "B", "ink", "muted")  # of A, B, C and all after them
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "diffgen",
@@ -233,6 +238,24 @@ def curves_chart(
     return _svg(draw, title, name)
 
 
+def operator_charts(view: OperatorsView | None) -> tuple[tuple[str, Markup], ...]:
+    """Of each operator its title and an SVG, in the order of their names in the settings."""
+    if view is None:
+        return ()
+    charts = []
+    for at, each in enumerate(view.curves):
+        right = zip(
+            roles(each.accuracy), each.accuracy, chain(_OPERATOR_COLOURS, repeat(_OPERATOR_COLOURS[-1])), strict=False
+        )
+        curves = [Curve(f"{role} right", each.x, list(y), colour) for role, y, colour in right]
+        curves.append(Curve("disagree", each.x, list(each.disagreement), "generated", dashed=True))
+        title = f"{each.operator}, {each.strength}"
+        told = f"accuracy and disagreement of the models by {title}"
+        svg = curves_chart(curves, x_label=each.strength, title=told, name=f"operator-{at}", percent=True)
+        charts.append((each.operator, Markup(svg)))
+    return tuple(charts)
+
+
 def trials_chart(numbers: list[int], values: list[float], *, title: str, name: str) -> str:
     """The objective of each trial of a study as a point, and the lowest until then as a line.
 
@@ -326,8 +349,6 @@ def _numbers(axis: Axis, limits: tuple[float, float]) -> list[tuple[float, str]]
 
 def _restyle(svg: str, title: str, name: str) -> str:
     """matplotlib's SVG file as an element of the page."""
-    from markupsafe import escape
-
     svg = svg[svg.index("<svg") :]
     # Name spaces, size, metadata and matplotlib's own style sheet have no place inside an HTML page.
     head_end = svg.index(">")

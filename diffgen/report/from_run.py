@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from diffgen.report.data import GateView
-from diffgen.report.gate import render_gate_markdown
+from diffgen.report.gate import render_gate_markdown, render_junit
 from diffgen.report.html import render_html, render_verdict
-from diffgen.report.junit import render_junit
 from diffgen.report.markdown import render_markdown
-from diffgen.report.reading.run import read_run, read_verdict
+from diffgen.report.reading import report_data, verdict_data
 from diffgen.runs.files import write_text
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.pictures import picture_name, write_png
-from diffgen.runs.results import UnfinishedCheck, read_results
+from diffgen.runs.results import FinishedRun, UnfinishedCheck, read_results
 from diffgen.runs.triggers import TriggerTable
 
 
@@ -25,13 +24,14 @@ def write_report(folder: RunFolder, triggers: TriggerTable | None = None) -> Pat
         triggers: its triggers with verdicts where they are in memory, or None: they are read.
     """
     page = folder.file("report.html")
-    results = read_results(folder, triggers)
+    results = read_results(folder)
     if isinstance(results, UnfinishedCheck):
-        verdict = read_verdict(folder, results)
+        verdict = verdict_data(folder, results)
         _write_gate(folder, verdict.gate)
         write_text(page, render_verdict(verdict))
         return page
-    data = read_run(folder, results, folder.read_judged() if triggers is None else triggers)
+    run = FinishedRun(folder, results, folder.read_judged() if triggers is None else triggers)
+    data = report_data(run)
     if data.gate is None:
         write_text(folder.file("summary.md"), render_markdown(data))
     else:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from diffgen.report import wording
-from diffgen.report.cards import Card, make_card
+from diffgen.report.cards import LARGEST_EXACT, Card, PictureBudget, make_card
 from diffgen.report.data import BehaviourGroup, Picture, ReportData
-from diffgen.report.many import Side, named_sides
-from diffgen.report.pictures import LARGEST_EXACT, PictureBudget
+from diffgen.report.tables import Side, named_sides
 from diffgen.tasks.classification import who_is_wrong
 from diffgen.types import UInt8Array
 
@@ -277,10 +276,10 @@ def _card(data: ReportData, picture: Picture, source: str, nearest: str | None, 
 def _group_view(group: BehaviourGroup, number: int, cards: tuple[Card, ...], names: tuple[str, ...]) -> GroupView:
     return GroupView(
         anchor=f"behaviour-{number}",
-        label_a=group.label_a,
-        label_b=group.label_b,
-        name_a=names[group.label_a],
-        name_b=names[group.label_b],
+        label_a=group.labels[0],
+        label_b=group.labels[1],
+        name_a=names[group.labels[0]],
+        name_b=names[group.labels[1]],
         labels=group.labels,
         sides=named_sides(group.labels, names),
         cell=group.cell,

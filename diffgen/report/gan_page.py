@@ -8,9 +8,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from diffgen.report.cards import PictureBudget, display_size
 from diffgen.report.charts import Curve, curves_chart, trials_chart
 from diffgen.report.html import asset, make_environment, settings_sections
-from diffgen.report.pictures import PictureBudget, display_size
 from diffgen.report.wording import clean_text, figure, percent
 from diffgen.types import Float32Array, UInt8Array
 

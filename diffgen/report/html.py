@@ -13,13 +13,11 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from diffgen.report import gallery, gate, matrix, selection, wording
-from diffgen.report.charts import progress_chart, score_histogram
+from diffgen.config.layers import flattened
+from diffgen.report import gallery, gate, selection, tables, wording
+from diffgen.report.cards import display_size
+from diffgen.report.charts import operator_charts, progress_chart, score_histogram
 from diffgen.report.data import FilterView, ReportData, VerdictData
-from diffgen.report.many import make_many
-from diffgen.report.operator_charts import operator_charts
-from diffgen.report.pair_list import PairList, pair_list
-from diffgen.report.pictures import display_size
 from diffgen.tasks.classification import role_name
 from diffgen.tasks.label_pairs import MATRIX_CLASSES
 from diffgen.types import UInt8Array
@@ -65,7 +63,7 @@ def render_html(data: ReportData) -> str:
     Returns:
         a whole HTML document; write it as UTF-8.
     """
-    many = make_many(data)
+    many = tables.make_many(data)
     environment = make_environment() if many is None else make_environment(role_name(len(data.model_names) - 1))
     script, style = asset(environment, "script.js"), asset(environment, "style.css")
     if many is not None:
@@ -223,25 +221,25 @@ def _glance(shown: gallery.Gallery) -> tuple[gallery.GroupView, ...]:
     return tuple(turns[: gallery.GLANCE_PICTURES])
 
 
-def _matrices(data: ReportData) -> tuple[matrix.MatrixView, matrix.MatrixView]:
+def _matrices(data: ReportData) -> tuple[tables.MatrixView, tables.MatrixView]:
     """Who says what, as tables that can be compared side by side."""
     generated, real = data.pairs.matrix(), data.real_pairs.matrix()
-    rows, columns = matrix.axes((generated, real), data.class_names)
+    rows, columns = tables.axes((generated, real), data.class_names)
     return (
-        matrix.matrix_view(generated, rows, columns, f"{data.noun}s"),
-        matrix.matrix_view(real, rows, columns, "real images"),
+        tables.matrix_view(generated, rows, columns, f"{data.noun}s"),
+        tables.matrix_view(real, rows, columns, "real images"),
     )
 
 
-def _pair_lists(data: ReportData) -> tuple[PairList, PairList]:
+def _pair_lists(data: ReportData) -> tuple[tables.PairList, tables.PairList]:
     """The same as lists of the most frequent pairs, for many classes."""
     return (
-        pair_list(data.pairs, data.class_names, f"{data.noun}s"),
-        pair_list(data.real_pairs, data.class_names, "real images"),
+        tables.pair_list(data.pairs, data.class_names, f"{data.noun}s"),
+        tables.pair_list(data.real_pairs, data.class_names, "real images"),
     )
 
 
-def _pairs_title(kind: str, view: matrix.MatrixView | PairList, noun: str) -> str:
+def _pairs_title(kind: str, view: tables.MatrixView | tables.PairList, noun: str) -> str:
     if not view.total:
         return f"{kind}: none"
     return f"{kind}: {count_of(view.total, noun)} in {count_of(view.pairs, 'label pair')}"
@@ -287,15 +285,7 @@ def settings_sections(settings: dict[str, Any]) -> Iterator[tuple[str, tuple[tup
         yield "run", outside
     for name, value in settings.items():
         if isinstance(value, dict):
-            yield name, tuple((key, _value(entry)) for key, entry in _flat(value))
-
-
-def _flat(entries: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in entries.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
+            yield name, tuple((key, _value(entry)) for key, entry in flattened(value))
 
 
 def _value(value: Any) -> str:

@@ -7,7 +7,7 @@ import re
 
 from diffgen.report import wording
 from diffgen.report.data import ReportData
-from diffgen.report.many import make_many
+from diffgen.report.tables import make_many
 from diffgen.tasks.classification import role_name
 from diffgen.wording import count_of, verdicts_rest_on
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from diffgen.config import roles
+from diffgen.report.cards import PictureBudget
 from diffgen.report.data import SelectionView, TrustView
-from diffgen.report.many import named_sides
-from diffgen.report.pictures import PictureBudget
+from diffgen.report.tables import named_sides
 from diffgen.report.wording import number, percent, with_minus
 from diffgen.tasks.classification import those
 from diffgen.wording import count_of, labelled_by
@@ -131,8 +131,6 @@ def _right(view: TrustView) -> str:
     """How often the trusted model is right where its behaviour was met, and how often the other of two."""
     trusted = roles(view.right).index(view.trust)
     right = view.right[trusted]
-    if view.labelled is None:
-        return f"right on {count_of(right, 'picture')}"
     other = f", {roles(view.right)[1 - trusted]} on {number(view.right[1 - trusted])}" if len(view.right) == 2 else ""
     return f"right on {number(right)} of {count_of(view.labelled, 'labelled picture')}{other}"
 
@@ -159,16 +157,15 @@ def _real(entry: dict[str, Any]) -> RealTable:
 
 
 def _without(entry: dict[str, Any]) -> str:
-    """What the selector of a table did not learn from; reports of earlier versions do not say it."""
-    made = entry.get("left_out", 0)
+    """What the selector of a table did not learn from, in words."""
+    made = entry["left_out"]
     return f" (for this table it learned without {count_of(made, 'find')} made from them or like those)" if made else ""
 
 
 def _cost(cost: dict[str, float]) -> str:
     letters = [name.removeprefix("model_") for name in cost if name.startswith("model_")]
     cheapest = min(letters, key=lambda role: cost[f"model_{role}"]).upper()
-    # earlier versions did not say it
-    images = "real images" if cost.get("of_real", True) else "finds (the real images are gone)"
+    images = "real images" if cost["of_real"] else "finds (the real images are gone)"
     saved = cost["saved"]
     verdict = f"saves {percent(saved, 0)}" if saved > 0 else f"costs {percent(-saved, 0)} more"
     together = (

@@ -1,4 +1,8 @@
-"""Files of arrays (.npz) without pickles, read with a bound on what they unpack to."""
+"""Files of arrays (.npz) without pickles, read with a bound on what they unpack to; and what those of a run must be.
+
+They are looked at as if an enemy had written them. What not every run has may be missing; what is there must be of its
+kind.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,10 @@ from typing import IO, Any
 
 import numpy as np
 
+from diffgen.config import MAX_MODELS
 from diffgen.runs.files import write_whole
 from diffgen.runs.opening import open_regular
+from diffgen.runs.schema import MAX_CLASSES, fields, number, one_of, rows, whole
 
 _JSON_MEMBER = "json"
 _SUFFIX = ".npy"
@@ -162,3 +168,174 @@ def _header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     if any(side < 0 for side in shape):
         raise ValueError(f"it has the shape {shape}")
     return shape, fortran, kind
+
+
+# -- what the arrays of a run must be ---------------------------------------------------------------------------------
+
+_IMAGES, _PROBABILITIES = ("u1", 4), ("f", 3)
+_ROWS, _NUMBERS = ("i", 1), ("f", 1)
+_TEXTS = ("S", 1)
+_LONGEST_RECIPE = 10_000  # bytes
+_LAST_OF_ASCII = 127
+# name -> kind of the numbers and number of axes
+_ARRAYS: dict[str, dict[str, tuple[str, int]]] = {
+    "part": {
+        "images": _IMAGES,
+        "probabilities": _PROBABILITIES,
+        "query": _ROWS,
+        "generation": _ROWS,
+        "seeds": _ROWS,
+        "recipes": _TEXTS,
+        "divergence": _NUMBERS,
+        "diversity": _NUMBERS,
+        "hashes": ("u1", 2),
+        "genes": ("f", 2),
+        "classes": ("i", 2),
+    },
+    "verdicts": {
+        "scores": ("f", 2),
+        "rejected_by": _ROWS,
+        "confirmed": _ROWS,
+        "cells": _ROWS,
+        "near_duplicate_of": _ROWS,
+        "seed_labels": _ROWS,
+        "seed_differs": ("b", 1),
+        "named": _ROWS,
+        "certainty": _NUMBERS,
+        "recognised": ("b", 1),
+    },
+    "report": {
+        "shown": _ROWS,
+        "rejected": _ROWS,
+        "nearest_real": _IMAGES,
+        "shown_scores": ("f", 2),
+        "held_out_scores": ("f", 2),
+        "samples": _IMAGES,
+        "real_rows": _ROWS,
+        "real_images": _IMAGES,
+        "real_probabilities": _PROBABILITIES,
+        "real_labels": _ROWS,
+    },
+    "shrunk": {
+        "numbers": _ROWS,
+        "agreeing": _IMAGES,
+        "agreeing_latents": ("f", 2),
+        "agreeing_probabilities": _PROBABILITIES,
+        "triggers": _IMAGES,
+        "trigger_latents": ("f", 2),
+        "trigger_probabilities": _PROBABILITIES,
+        "before": _NUMBERS,
+        "difference": _NUMBERS,
+    },
+    "operators": {
+        "operators": _TEXTS,
+        "names": _TEXTS,
+        "units": _TEXTS,
+        "strengths": _NUMBERS,
+        "accuracy": ("f", 2),
+        "disagreement": _NUMBERS,
+    },
+    "check": {"images": _IMAGES, "probabilities": _PROBABILITIES, "classes": ("i", 2)},
+    "labels": {"hashes": ("u1", 2), "labels": _ROWS},
+    "rank": {"hashes": ("u1", 2), "said": ("i", 2), "guessed": ("f", 2), "chance": _NUMBERS},
+    "probe": {"rows": _ROWS, "labels": ("i", 2), "probabilities": ("f", 2)},
+    "selection": {"shown": _ROWS, "rows": _ROWS},
+}
+# arrays of numbers of triggers
+_OF_TRIGGERS = {"report": ("shown", "rejected"), "shrunk": ("numbers",), "selection": ("shown", "rows")}
+_MAY_BE_MISSING = {"diversity", "scores", "shown_scores", "accuracy"}  # NaN stands for what was not asked
+_MAY_BE_MISSING_VERDICTS = ("near_duplicate_of", "seed_labels", "seed_differs", "named", "certainty", "recognised")
+_CONFIRMATIONS = 2  # the highest number that says how a trigger was confirmed
+
+
+def check_arrays(name: str, arrays: Mapping[str, Any], *, triggers: int | None = None) -> None:
+    """See that arrays of a run are of their kinds, and that what counts triggers counts ``triggers`` of them.
+
+    Args:
+        name: "part", "verdicts", "report", "operators", "shrunk", "check", "labels", "rank", "probe" or "selection".
+        arrays: by name, with JSON values among them.
+        triggers: how many the run has, or None: not known.
+
+    Raises:
+        ValueError: they are not.
+    """
+    for key, (kind, axes) in _ARRAYS.get(name, {}).items():
+        if key in arrays:
+            _check_kind(key, arrays[key], kind, axes)
+    if triggers is not None:
+        for key in _OF_TRIGGERS.get(name, ()):
+            numbers = arrays.get(key)
+            if numbers is not None and len(numbers) and not (numbers.min() >= 0 and numbers.max() < triggers):
+                raise ValueError(f"{key}: it names triggers that the run does not have")
+        if name == "verdicts" and "confirmed" in arrays:
+            _check_verdicts(arrays, triggers)
+    if name == "operators":
+        _check_curves(arrays)
+    if "classes" in arrays and name in ("part", "check"):
+        _check_kept(arrays["classes"], arrays["probabilities"])
+    if name in ("selection", "labels") and not isinstance(arrays.get("about", {}), dict):
+        raise ValueError("about: it is no table")
+    if name == "rank":
+        _check_rank(arrays)
+
+
+def _check_rank(arrays: Mapping[str, Any]) -> None:
+    models = arrays["said"].shape[1]
+    fields({"images": whole(1), "disagreements": whole(1), "guessed": rows(number(0), least=models, most=models)})(
+        arrays["about"]
+    )
+    if len({len(arrays[key]) for key in _ARRAYS["rank"]}) > 1 or arrays["guessed"].shape[1] != models:
+        raise ValueError("said: its arrays differ in length")
+    if not ((arrays["chance"] > 0) & (arrays["chance"] <= 1)).all():
+        raise ValueError("chance: it holds numbers that are none")
+
+
+def _check_kind(key: str, array: Any, kind: str, axes: int) -> None:
+    if not isinstance(array, np.ndarray) or array.ndim != axes:
+        raise ValueError(f"{key}: it is not of {axes} axes")
+    found = array.dtype
+    fits = found == np.uint8 if kind == "u1" else found.kind in ("iu" if kind == "i" else kind)
+    if not fits or not found.isnative:
+        raise ValueError(f"{key}: it holds numbers of type {found}")
+    if (kind, axes) == _IMAGES and (array.shape[1] not in (1, 3) or 0 in array.shape[2:]) and len(array):
+        raise ValueError(f"{key}: it holds no images but shape {array.shape}")
+    if (kind, axes) == _PROBABILITIES and not 2 <= array.shape[1] <= MAX_MODELS and len(array):
+        raise ValueError(f"{key}: it is of {array.shape[1]} models")
+    if kind == "S" and found.itemsize > _LONGEST_RECIPE:
+        raise ValueError(f"{key}: it holds texts that are too long")
+    if kind == "S" and np.frombuffer(array.tobytes(), np.uint8).max(initial=0) > _LAST_OF_ASCII:
+        raise ValueError(f"{key}: it holds letters that no recipe has")
+    if kind == "f":
+        known = array[~np.isnan(array)] if key in _MAY_BE_MISSING else array
+        if not np.isfinite(known).all() and key not in ("held_out_scores", *_MAY_BE_MISSING):
+            raise ValueError(f"{key}: it holds numbers that are not finite")
+
+
+def _check_kept(classes: Any, probabilities: Any) -> None:
+    if (len(classes), classes.shape[1]) != (len(probabilities), probabilities.shape[2]):
+        raise ValueError("classes: they are not those of the probabilities")
+    if classes.size and not (classes[:, 0].min() >= 0 and classes[:, -1].max() < MAX_CLASSES):
+        raise ValueError("classes: it holds numbers that no class has")
+    if not (np.diff(classes, axis=1) > 0).all():
+        raise ValueError("classes: they do not ascend")
+
+
+def _check_curves(arrays: Mapping[str, Any]) -> None:
+    if len({len(arrays[key]) for key in _ARRAYS["operators"]}) > 1:
+        raise ValueError("its curves differ in length")
+    fields({"images": whole(1), "judged_by": one_of(("label", "jury", "nobody"))})(arrays["about"])
+
+
+def _check_verdicts(arrays: Mapping[str, Any], triggers: int) -> None:
+    optional = [key for key in _MAY_BE_MISSING_VERDICTS if key in arrays]
+    for key in ("scores", "rejected_by", "confirmed", "cells", *optional):
+        if len(arrays[key]) != triggers:
+            raise ValueError(f"{key}: it is of {len(arrays[key]):,} triggers, not of {triggers:,}")
+    rejected, confirmed = arrays["rejected_by"], arrays["confirmed"]
+    if triggers and not (rejected.min() >= -1 and rejected.max() < max(arrays["scores"].shape[1], 1)):
+        raise ValueError("rejected_by: it names filters that the run does not have")
+    if triggers and not (confirmed.min() >= 0 and confirmed.max() <= _CONFIRMATIONS):
+        raise ValueError("confirmed: it holds numbers that mean nothing")
+    jury = [key for key in ("named", "certainty", "recognised") if key in arrays]
+    if len(jury) not in (0, 3):
+        raise ValueError(f"{jury[0]}: what else the jury said is missing")

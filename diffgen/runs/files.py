@@ -20,8 +20,7 @@ from safetensors import SafetensorError
 
 from diffgen.errors import RunError, UserError
 
-# of this version, and of those that put nothing random into the name
-_TEMPORARY = re.compile(r"\.(?P<name>.+)\.\d+(\.[0-9a-f]{16})?\.tmp")
+_TEMPORARY = re.compile(r"\.(?P<name>.+)\.\d+\.[0-9a-f]{16}\.tmp")
 
 
 def write_whole(
@@ -101,8 +100,8 @@ def make_folder(path: Path) -> None:
         raise RunError(f"The folder {path} cannot be made ({error.strerror}); free some space and resume.") from error
 
 
-def remove_temporaries(folder: Path, ours: re.Pattern[str]) -> int:
-    """Remove what killed processes left half-written in a folder; returns how many files.
+def remove_temporaries(folder: Path, ours: re.Pattern[str]) -> None:
+    """Remove what killed processes left half-written in a folder.
 
     Only for folders that no other process writes to.
 
@@ -110,14 +109,10 @@ def remove_temporaries(folder: Path, ours: re.Pattern[str]) -> int:
         folder: it is looked into, not into those below it.
         ours: the names of the files that are written there; temporary files of other ones stay.
     """
-    left = []
-    for file in folder.iterdir() if folder.is_dir() else ():
+    for file in list(folder.iterdir()) if folder.is_dir() else ():
         match = _TEMPORARY.fullmatch(file.name)
         if match is not None and ours.fullmatch(match["name"]) and stat.S_ISREG(file.lstat().st_mode):
-            left.append(file)
-    for file in left:
-        file.unlink(missing_ok=True)
-    return len(left)
+            file.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -27,19 +27,21 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tomli_w
 
-from diffgen.errors import UserError
+from diffgen.errors import RunError, UserError
 from diffgen.runs import schema
-from diffgen.runs.array_schema import check_arrays
-from diffgen.runs.arrays import read_arrays, write_arrays
+from diffgen.runs.arrays import check_arrays, read_arrays, write_arrays
 from diffgen.runs.creation import (
     ANSWERS,
     CONCLUSIONS,
@@ -54,12 +56,16 @@ from diffgen.runs.creation import (
     remove_named,
 )
 from diffgen.runs.files import make_folder, remove_temporaries, write_json, write_text
-from diffgen.runs.images import ImageColumn
+from diffgen.runs.images import ImageColumn, ImagePart
 from diffgen.runs.opening import inside, read_text
-from diffgen.runs.parts import read_parts
 from diffgen.runs.triggers import TriggerTable, Verdicts
+from diffgen.types import UInt8Array
 
 SCHEMA_VERSION = 2
+_NEWEST, _PREVIOUS = "checkpoint.npz", "checkpoint.previous.npz"
+_IMAGES = "images"
+# of a run without triggers nobody knows the shape of the images, nor the classes
+_NO_SHAPE, _NO_CLASSES = (1, 1, 1), 1
 _UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 
 
@@ -97,7 +103,7 @@ class RunFolder:
         """An existing run.
 
         Raises:
-            UserError: there is no run at that place, or a version of diffgen wrote it that is too new.
+            UserError: there is no run at that place, it is damaged, or another version of diffgen wrote it.
         """
         path = Path(path)
         file = inside(path, "manifest.json")
@@ -108,13 +114,14 @@ class RunFolder:
         try:
             manifest = read_json(path, file.name)
             version = int(manifest["schema_version"])
-            if version <= SCHEMA_VERSION:
+            if version == SCHEMA_VERSION:
                 schema.MANIFEST(manifest)
         except UNREADABLE as error:
             raise UserError(f"The manifest {file} cannot be read ({error}); the run folder is damaged.") from error
-        if version > SCHEMA_VERSION:
+        if version != SCHEMA_VERSION:
             raise UserError(
-                f"The run {path} was written by a newer diffgen (schema {version}); upgrade diffgen to read it."
+                f"The run {path} has schema {version}, and this diffgen reads schema {SCHEMA_VERSION}; read it with "
+                "the version that made it, or make the run again."
             )
         return cls(path, manifest)
 
@@ -130,6 +137,12 @@ class RunFolder:
             raise UserError(
                 f"The manifest {self.path / 'manifest.json'} cannot be used ({error}); the run folder is damaged."
             ) from error
+
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """What the models are called, A first."""
+        files = self.manifest["files"]
+        return tuple(files[role]["name"] for role in sorted(files))
 
     @property
     def trigger_count(self) -> int:
@@ -215,20 +228,64 @@ class RunFolder:
         parts = self.manifest["parts"]
         name = f"part-{len(parts):05d}.npz"
         write_arrays(self.file("triggers", name), table.columns())
-        # a run of an older diffgen that is gone on with is one of this version
-        self.save_manifest(schema_version=SCHEMA_VERSION, parts=[*parts, {"file": name, "rows": len(table)}])
+        self.save_manifest(parts=[*parts, {"file": name, "rows": len(table)}])
 
-    def read_triggers(self, count: int | None = None, *, images: ImageColumn | None = None) -> TriggerTable:
-        """All triggers, or those of the first ``count`` parts; their images are read when they are first asked for.
+    def read_triggers(
+        self, count: int | None = None, *, first: int = 0, images: ImageColumn | None = None
+    ) -> TriggerTable:
+        """All triggers, or those of some parts; their images are read when they are first asked for.
 
         Args:
-            count: parts.
+            count: parts up to this one, or None: all.
+            first: the parts before it are left out.
             images: the triggers' images where they are in memory already, or None.
 
         Raises:
             UserError: a part is missing or damaged.
         """
-        return read_parts(self, self.manifest["parts"][:count], images)
+        found: list[dict[str, Any]] = []
+        later: list[ImagePart] = []
+        for part in self.manifest["parts"][first:count]:
+            columns, file = self._columns(part, found[0] if found else None)
+            later.append(ImagePart(part["rows"], partial(_images, file, columns[_IMAGES])))
+            found.append(columns)
+        shape = found[0][_IMAGES].shape[1:] if found else _NO_SHAPE
+        column = ImageColumn(later, shape) if images is None else images
+        if not found:
+            return TriggerTable.empty(column.shape, self._model_count, _NO_CLASSES)
+        names = [name for name in found[0] if name != _IMAGES]
+        # column by column, and each let go of as it is joined: a large run is not in memory twice
+        joined = {name: np.concatenate([each.pop(name) for each in found]) for name in names}
+        try:
+            return TriggerTable.from_columns(column, joined)
+        except KeyError as error:
+            raise _damaged(self.path / "triggers", f"there is no column {error}") from error
+
+    @property
+    def _model_count(self) -> int:
+        return len(self.manifest.get("files", "AB"))
+
+    def _columns(self, part: Mapping[str, Any], first: dict[str, Any] | None) -> tuple[dict[str, Any], Path]:
+        """The columns of a part, of the images only their shape; and its file."""
+        file = self.path / "triggers"
+        try:
+            if not PART.fullmatch(part["file"]):
+                raise ValueError(f"the manifest names a part {part['file']!r}")
+            file = self.file("triggers", part["file"])
+            columns = read_arrays(file, unread=_IMAGES)
+            check_arrays("part", columns)
+            if any(len(column) != part["rows"] for column in columns.values()):
+                raise ValueError("its columns differ in length")
+            answered = columns["probabilities"].shape[1]
+            if answered != self._model_count:
+                raise ValueError(f"it has answers of {answered} models, and the manifest names {self._model_count}")
+            if first is not None and _kinds(columns) != _kinds(first):
+                raise ValueError("its columns are not those of the first part")
+            if _IMAGES not in columns:
+                raise ValueError("it has no images")
+        except UNREADABLE as error:
+            raise _damaged(file, error) from error
+        return columns, file
 
     def read_judged(self, *, images: ImageColumn | None = None) -> TriggerTable:
         """All triggers with their verdicts; see :meth:`read_triggers`.
@@ -289,9 +346,59 @@ class RunFolder:
                 f"The run {self.path} did not come to its end (it has no results.json); resume it with --resume."
             )
         try:
-            results = read_json(self.path, file.name)
-            schema.RESULTS(results)
-            schema.check_agreement(results)
-            return results
+            return read_json(self.path, file.name)
         except UNREADABLE as error:
             raise UserError(f"The figures {file} cannot be read ({error}); the run folder is damaged.") from error
+
+    # -- checkpoints -------------------------------------------------------------------------------------------------
+
+    def write_checkpoint(self, state: Mapping[str, Any]) -> None:
+        """Put a new checkpoint of the search in front of the one before, which is kept."""
+        write_arrays(self.file(_NEWEST), state, keep_as=self.file(_PREVIOUS))
+
+    def has_checkpoint(self) -> bool:
+        """Whether there is a newest checkpoint, damaged or not."""
+        return self.file(_NEWEST).exists()
+
+    def read_checkpoint(self) -> dict[str, Any] | None:
+        """The newest state of the search, or None when there is none that can be read."""
+        try:
+            return read_arrays(self.file(_NEWEST))
+        except UNREADABLE:
+            return None
+
+    def drop_checkpoint(self) -> bool:
+        """Put the checkpoint before in the place of the newest; False when there is none before."""
+        newest, previous = self.file(_NEWEST), self.file(_PREVIOUS)
+        try:
+            if previous.exists():
+                os.replace(previous, newest)
+                return True
+            newest.unlink(missing_ok=True)
+        except OSError as error:
+            raise RunError(f"The folder {self.path} cannot be changed ({error.strerror}); see who owns it.") from error
+        return False
+
+
+def _images(file: Path, like: UInt8Array) -> UInt8Array:
+    """The images of a part whose shape was read before."""
+    try:
+        images: UInt8Array = read_arrays(file, only=_IMAGES)[_IMAGES]
+        if (images.dtype, images.shape) != (like.dtype, like.shape):
+            raise ValueError("it has changed while it was read")
+    except UNREADABLE as error:
+        raise _damaged(file, error) from error
+    return images
+
+
+def _damaged(file: Path, error: object) -> UserError:
+    return UserError(f"The triggers {file} cannot be read ({error}); the run folder is damaged.")
+
+
+def _kinds(columns: Mapping[str, Any]) -> dict[str, tuple[object, tuple[int, ...]]]:
+    """Name -> type and shape of one row; texts may be of any length."""
+    kinds: dict[str, tuple[object, tuple[int, ...]]] = {}
+    for name, column in columns.items():
+        kind = np.asarray(column).dtype
+        kinds[name] = ("text" if kind.kind == "S" else kind, np.shape(column)[1:])
+    return kinds

@@ -10,11 +10,13 @@ import contextlib
 import errno
 import os
 import stat
+import tomllib
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 from diffgen.errors import UserError
 
+_LARGEST_TOML = 4 << 20  # bytes; a file that names every setting has some kilobytes
 LONGEST_TEXT = 64 * 2**20  # bytes; a manifest of 10,000 parts has one
 # Windows has neither; there the look at the file before it is opened has to do
 _NOT_THROUGH_A_LINK = getattr(os, "O_NOFOLLOW", 0)
@@ -116,6 +118,31 @@ def read_text(path: Path, *, encoding: str = "utf-8", longest: int = LONGEST_TEX
     # as pathlib reads text: the line ends of Windows are line ends too
     text = read_bytes(path, longest=longest, links=links).decode(encoding)
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_toml(path: Path, what: str) -> dict[str, Any]:
+    """The values in a TOML file, with or without the byte order mark that some editors put in front.
+
+    Args:
+        path: the file.
+        what: what the file is, for the message: "The sidecar", say.
+
+    Raises:
+        UserError: the file cannot be read, is larger than 4 MiB, or is not TOML.
+    """
+    try:
+        with open_regular(path) as file:
+            contents = file.read(_LARGEST_TOML + 1)
+        if len(contents) > _LARGEST_TOML:
+            raise UserError(f"{what} {path} has more than {_LARGEST_TOML >> 20} MiB; repair or remove it.")
+        return tomllib.loads(contents.decode("utf-8-sig"))
+    except OSError as error:
+        advice = "check its permissions" if isinstance(error, PermissionError) else "check the path"
+        raise UserError(f"{what} {path} cannot be read ({error.strerror}); {advice}.") from error
+    except RecursionError as error:
+        raise UserError(f"{what} {path} is nested too deeply; repair or remove it.") from error
+    except ValueError as error:
+        raise UserError(f"{what} {path} is not valid TOML ({error}); repair or remove it.") from error
 
 
 def inside(folder: Path, *names: str) -> Path:

@@ -175,10 +175,11 @@ def filled(output: OutputFolder) -> Iterator[Path]:
     held: int | None = None
     try:
         target.absolute().parent.mkdir(parents=True, exist_ok=True)
-        _remove_abandoned(target.absolute())
+        name = re.compile(rf"\.{re.escape(target.absolute().name)}\.[0-9a-f]{{16}}\.unfinished")
+        remove_abandoned(target.absolute().parent, name)
         unfinished = _beside(target, "unfinished")
         unfinished.mkdir()
-        held = _hold(unfinished)
+        held = hold(unfinished)
     except OSError as error:
         raise UserError(
             f"The folder {target} cannot be written ({error.strerror}); name another with {output.option}."
@@ -202,7 +203,7 @@ def filled(output: OutputFolder) -> Iterator[Path]:
             os.close(held)
 
 
-def _hold(folder: Path) -> int | None:
+def hold(folder: Path) -> int | None:
     """Lock a folder until the handle is closed or its process ends, however; None where another process holds it."""
     if sys.platform == "win32":
         return None
@@ -217,14 +218,13 @@ def _hold(folder: Path) -> int | None:
     return handle
 
 
-def _remove_abandoned(target: Path) -> None:
-    """Remove the folders that killed processes left while they filled them for this output."""
-    name = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{16}}\.unfinished")
-    for folder in target.parent.iterdir():
+def remove_abandoned(place: Path, name: re.Pattern[str]) -> None:
+    """Remove the folders of such names that killed processes left in a place: those that nobody holds."""
+    for folder in place.iterdir():
         if not name.fullmatch(folder.name) or folder.is_symlink():
             continue
         # one that was made just now may not be held yet
-        if time.time() - folder.stat().st_mtime > _SECONDS_TO_HOLD and (handle := _hold(folder)) is not None:
+        if time.time() - folder.stat().st_mtime > _SECONDS_TO_HOLD and (handle := hold(folder)) is not None:
             _remove_listed(folder, {each for each, _, _ in _all_in(folder)})
             os.close(handle)
 

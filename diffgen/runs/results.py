@@ -3,22 +3,100 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any, TypeAlias
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainValidator,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+)
 
 from diffgen.errors import UserError
 from diffgen.metrics.figures import figures
 from diffgen.metrics.richness import Discovery
-from diffgen.runs.figures import Calibration, FilterFigures, JuryFigures, Preflight
+from diffgen.runs import schema
+from diffgen.runs.creation import UNREADABLE
+from diffgen.runs.figures import (
+    Alone,
+    Calibration,
+    Count,
+    FilterFigures,
+    JuryFigures,
+    ManyFigures,
+    Number,
+    Positive,
+    Preflight,
+    Share,
+    Text,
+    TimesOfModels,
+)
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
-from diffgen.runs.many import ManyFigures
+from diffgen.runs.opening import read_bytes
 from diffgen.runs.triggers import BOTH, JURY, LABEL, UNNAMED, TriggerTable
+from diffgen.tasks.classification import role_name
 from diffgen.tasks.label_pairs import LabelPairs
+from diffgen.tasks.many import NO_MAJORITY, majority, pairwise, stands_alone
+from diffgen.types import Int64Array
 
 _FILE = "results.json"
+
+
+# label pairs of few classes are a matrix; of many, of each what A says, what B says, and how often
+_Triple: TypeAlias = Annotated[list[Count], Field(min_length=3, max_length=3)]
+_COUNTS: TypeAdapter[Any] = TypeAdapter(
+    list[list[Count]] | Annotated[dict[Literal["pairs"], list[_Triple]], Field(min_length=1)]
+)
+
+
+def _label_pairs(value: Any, about: ValidationInfo) -> LabelPairs:
+    """Label pairs of as many classes as the file names."""
+    classes: Any = about.context
+    counts = _COUNTS.validate_python(value, strict=True)
+    if isinstance(counts, dict):
+        fits = all(max(a, b) < classes for a, b, _ in counts["pairs"])
+    else:
+        fits = len(counts) == classes and all(len(row) == classes for row in counts)
+    if not fits:
+        raise ValueError(f"it is not one of {classes} classes")
+    return LabelPairs.read(counts, classes)
+
+
+def _ratio(value: Any) -> Any:
+    """The share of ``{"ratio": share}``: every trigger was judged, so that it is no estimate and has no interval."""
+    return value["ratio"] if isinstance(value, dict) else value
+
+
+def _class_name(name: str) -> str:
+    schema.class_name(name)
+    return name
+
+
+def _one_length(curves: Mapping[str, Sequence[float]]) -> Mapping[str, Sequence[float]]:
+    if len({len(points) for points in curves.values()}) > 1:
+        raise ValueError("its curves differ in length")
+    return curves
+
+
+def _has_status(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    schema.text(record.get("status"))
+    return record
+
+
+ClassNames: TypeAlias = Annotated[
+    tuple[Annotated[str, AfterValidator(_class_name)], ...], Field(max_length=schema.MAX_CLASSES)
+]
+CountedPairs: TypeAlias = Annotated[LabelPairs, PlainValidator(_label_pairs)]
+Curves: TypeAlias = Annotated[Mapping[str, Sequence[Positive]], AfterValidator(_one_length)]
+Record: TypeAlias = Annotated[Mapping[str, Any], AfterValidator(_has_status)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +109,7 @@ class RunResults:
         distinct_valid_triggers: the valid ones without near-duplicates; what the headline counts.
         behaviours: kinds of what the models say x cell, among the distinct valid triggers.
         behaviours_of_agreement: those of them that were met on a picture made from a real image on which the models
-            agree, or drawn; None: all pictures were drawn, or an earlier version wrote the run.
+            agree, or drawn; None: all pictures were drawn.
         behaviours_at_least: lower bound of how many behaviours there are, found or not (Chao1).
         discovery: how many new behaviours the last part of the search met.
         label_pairs: different ordered label pairs among the distinct valid triggers.
@@ -51,7 +129,7 @@ class RunResults:
             these were not looked for.
         geometric_diversity: see :func:`diffgen.comparison.measured_diversity.measure_diversity`; or None.
         warnings: what a user should know of the filters, one sentence each.
-        calibration: of the filters, or None: an early version wrote the run.
+        calibration: of the filters.
         filters: in the order in which they are asked.
         real_disagreements: real images on which two models disagree by more than the margin.
         real_matrix: the same as ``pair_counts`` for these.
@@ -64,105 +142,65 @@ class RunResults:
             model alone is wrong, under "all" where every one is, under "several" where more than one is but not all.
         verdicts_rest_on: what names the recognised distinct ones -> how many: "label", the known label of the real
             image that each was made from, with a jury that names it but is not sure enough by itself; "both", that
-            label and a jury that is; "jury", the jury alone. None: there was no jury, or an earlier version wrote the
-            run.
-        jury: who says what pictures show, or None: there is no jury, or an earlier version wrote the run.
+            label and a jury that is; "jury", the jury alone. None: there was no jury.
+        jury: who says what pictures show, or None: there is no jury.
         no_jury: why there is none, as one sentence, or nothing.
         milliseconds: that one image takes each model, in batches on this machine; None for a model that a server
-            answers for; or None: an early version wrote the run.
-        many: who stands alone, and which two models differ most, or None: there are two models, or an earlier version
-            wrote the run.
+            answers for; or None: nobody looked.
+        many: who stands alone, and which two models differ most, or None: there are two models.
         check: the verdict of a check, or None: the run is none; see :mod:`diffgen.gate.record`.
     """
 
     schema_version: int = SCHEMA_VERSION
-    queries: int
-    triggers: int
-    valid_triggers: int
-    distinct_valid_triggers: int
-    behaviours: int
-    behaviours_at_least: int
+    queries: Count
+    triggers: Count
+    valid_triggers: Count
+    distinct_valid_triggers: Count
+    behaviours: Count
+    behaviours_at_least: Count
     discovery: Discovery
-    label_pairs: int
-    seconds: float
+    label_pairs: Count
+    seconds: Positive
     saturated: bool = False
     most_frequent: tuple[tuple[str | int, ...], ...] = ()
-    effective_label_pairs: float
-    effective_behaviours: float
-    pair_counts: LabelPairs
-    history: Mapping[str, Sequence[float]]
+    effective_label_pairs: Number
+    effective_behaviours: Number
+    pair_counts: CountedPairs
+    history: Curves
     interrupted: bool
-    verified_single: int
-    verified_batch: int
-    unconfirmed: int
-    class_names: tuple[str, ...]
+    verified_single: Count
+    verified_batch: Count
+    unconfirmed: Count
+    class_names: ClassNames
     preflight: Preflight
-    validity: float | None = None
-    near_duplicate: float | None = None
+    validity: Annotated[Share | None, BeforeValidator(_ratio)] = None
+    near_duplicate: Number | None = None
     geometric_diversity: Mapping[str, Any] | None = None
-    warnings: tuple[str, ...] = ()
-    calibration: Calibration | None = None
+    warnings: tuple[Text, ...] = ()
+    calibration: Calibration
     filters: tuple[FilterFigures, ...]
-    real_disagreements: int
-    real_matrix: LabelPairs
-    behaviours_of_agreement: int | None = None
-    gan: Mapping[str, str]
+    real_disagreements: Count
+    real_matrix: CountedPairs
+    behaviours_of_agreement: Count | None = None
+    gan: Mapping[str, Text]
     mutated: bool = False
-    recognised_triggers: int | None = None
-    recognised_distinct_triggers: int | None = None
-    recognised_behaviours: int | None = None
-    faults: Mapping[str, Mapping[str, int]] | None = None
-    verdicts_rest_on: Mapping[str, int] | None = None
+    recognised_triggers: Count | None = None
+    recognised_distinct_triggers: Count | None = None
+    recognised_behaviours: Count | None = None
+    faults: Mapping[str, Mapping[str, Count]] | None = None
+    verdicts_rest_on: Mapping[str, Count] | None = None
     jury: JuryFigures | None = None
-    no_jury: str = ""
-    milliseconds: tuple[float | None, ...] | None = None
+    no_jury: Text = ""
+    milliseconds: TimesOfModels | None = None
     many: ManyFigures | None = None
-    check: Mapping[str, Any] | None = None
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> RunResults:
-        """The figures of results.json; names that are not known are left alone.
-
-        Raises:
-            KeyError, TypeError, ValueError: one is missing, or of another kind than it should be.
-        """
-        found = {each.name: values[each.name] for each in fields(cls) if each.name in values}
-        found["discovery"] = Discovery(values["discovery"]["queries"], values["discovery"]["new_behaviours"])
-        found["preflight"] = Preflight.read(values["preflight"])
-        found["filters"] = tuple(map(FilterFigures.read, values["filters"]))
-        found["class_names"] = tuple(map(str, values["class_names"]))
-        for name in ("pair_counts", "real_matrix"):
-            if not isinstance(values[name], LabelPairs):  # counted anew
-                found[name] = LabelPairs.read(values[name], len(found["class_names"]))
-        found["warnings"] = tuple(values.get("warnings", ()))
-        found["most_frequent"] = tuple(
-            (*map(str, labels), int(count)) for *labels, count in values.get("most_frequent", ())
-        )
-        if values.get("validity"):
-            found["validity"] = values["validity"]["ratio"]
-        if values.get("calibration"):
-            found["calibration"] = Calibration.read(values["calibration"])
-        if values.get("jury"):
-            found["jury"] = JuryFigures.read(values["jury"])
-        if values.get("milliseconds"):
-            found["milliseconds"] = tuple(values["milliseconds"])
-        if values.get("many"):
-            found["many"] = ManyFigures.read(values["many"])
-        return cls(**found)
+    check: Record | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """JSON values, as :meth:`from_json` takes them."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        values["discovery"] = self.discovery.as_dict()
-        values["pair_counts"], values["real_matrix"] = self.pair_counts.as_json(), self.real_matrix.as_json()
-        values["preflight"] = asdict(self.preflight)
-        # every trigger was judged: the share is no estimate, and has no interval
+        """JSON values; what a run has nothing for, as a comparison has no check, is left out."""
+        values = {**asdict(self), "discovery": self.discovery.as_dict()}
+        for name in ("pair_counts", "real_matrix"):
+            values[name] = getattr(self, name).as_json()
         values["validity"] = None if self.validity is None else {"ratio": self.validity}
-        values["calibration"] = None if self.calibration is None else asdict(self.calibration)
-        values["filters"] = [asdict(each) for each in self.filters]
-        values["jury"] = None if self.jury is None else asdict(self.jury)
-        values["many"] = None if self.many is None else self.many.as_json()
-        # what a run has nothing for is not written
         return {name: value for name, value in values.items() if value is not None or name not in ("many", "check")}
 
 
@@ -172,37 +210,24 @@ class UnfinishedCheck:
 
     Attributes:
         class_names: K names in label order.
-        preflight: what was seen on the real images, or None: a version that did not keep it wrote the verdict.
+        preflight: what was seen on the real images.
         real_disagreements: real images on which the models disagree by more than the margin.
         check: the verdict.
     """
 
     schema_version: int = SCHEMA_VERSION
-    class_names: tuple[str, ...] = ()
-    preflight: Preflight | None = None
-    real_disagreements: int = 0
-    check: Mapping[str, Any]
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> UnfinishedCheck:
-        """As :meth:`RunResults.from_json`."""
-        found = {each.name: values[each.name] for each in fields(cls) if each.name in values}
-        found["class_names"] = tuple(map(str, values.get("class_names", ())))
-        if "preflight" in values:
-            found["preflight"] = Preflight.read(values["preflight"])
-        return cls(**found)
+    class_names: ClassNames
+    preflight: Preflight
+    real_disagreements: Count = 0
+    check: Record
 
     def as_json(self) -> dict[str, Any]:
-        """JSON values, as :meth:`from_json` takes them."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        if self.preflight is None:
-            del values["preflight"]
-        else:
-            values["preflight"] = asdict(self.preflight)
-        return values
+        """JSON values."""
+        return asdict(self)
 
 
 AnyResults: TypeAlias = RunResults | UnfinishedCheck
+_FINISHED, _UNFINISHED = TypeAdapter(RunResults), TypeAdapter(UnfinishedCheck)
 
 
 def counted(
@@ -245,37 +270,67 @@ def recognised_figures(triggers: TriggerTable) -> dict[str, Any]:
     }
 
 
-def read_results(folder: RunFolder, triggers: TriggerTable | None = None) -> AnyResults:
-    """The figures of a run, as this version counts them.
+def many_figures(triggers: TriggerTable, real_labels: Int64Array, spared: int = 0) -> ManyFigures:
+    """Count among the judged triggers of three models or more.
 
     Args:
-        folder: of a run.
-        triggers: its triggers with verdicts where they are in memory, or None: they are read where figures of an
-            earlier version, which took near-duplicates for behaviours, have to be counted anew.
+        triggers: of a run, with verdicts.
+        real_labels: int64 (N, M), what the models say of the real images on which they disagree.
+        spared: see :class:`ManyFigures`.
+    """
+    found, sure = triggers[triggers.distinct], triggers[triggers.recognised_distinct]
+    named = sure.labels[:, 0] if sure.known.named is None else sure.known.named
+    alone, alone_sure, most = stands_alone(found.labels), stands_alone(sure.labels), majority(sure.labels)
+    return ManyFigures(
+        alone={
+            role_name(index): Alone(
+                pictures=int(alone[:, index].sum()),
+                behaviours=len(np.unique(found.behaviours[alone[:, index]], axis=0)),
+                wrong=int((alone_sure[:, index] & (most == named)).sum()),
+                right=int((alone_sure[:, index] & (sure.labels[:, index] == named)).sum()),
+            )
+            for index in range(found.labels.shape[1])
+        },
+        majority=int((majority(found.labels) != NO_MAJORITY).sum()),
+        majority_recognised=int((most != NO_MAJORITY).sum()),
+        majority_right=int(((most != NO_MAJORITY) & (most == named)).sum()),
+        found=_table(found.labels),
+        recognised=_table(sure.labels) if triggers.has_jury else None,
+        real=_table(real_labels),
+        spared=spared,
+    )
+
+
+def _table(labels: Int64Array) -> tuple[tuple[int, ...], ...]:
+    return tuple(map(tuple, pairwise(labels).tolist()))
+
+
+def read_results(folder: RunFolder) -> AnyResults:
+    """The figures of a run.
 
     Raises:
         UserError: the run did not come to its end, or is damaged.
     """
     folder.check_description()
     values = folder.results()
-    with folder.reading():
-        if "check" in values and "queries" not in values:
-            return UnfinishedCheck.from_json(values)
-        if "behaviours_at_least" not in values:
-            classes, queries, history = len(values["class_names"]), values["queries"], values["history"]
-            triggers = folder.read_judged() if triggers is None else triggers
-            again = counted(triggers, classes=classes, queries=queries, history=history)
-            values = {**values, **again, "discovery": again["discovery"].as_dict()}
-        return RunResults.from_json(values)
+    file = folder.file(_FILE)
+    try:
+        kind: TypeAdapter[Any] = _UNFINISHED if "check" in values and "queries" not in values else _FINISHED
+        classes = len(values.get("class_names", ()))
+        found: AnyResults = kind.validate_json(read_bytes(file, links=False), strict=True, context=classes)
+        return found
+    except UNREADABLE as error:
+        reason = schema.first_problem(error) if isinstance(error, ValidationError) else error
+        raise UserError(f"The figures {file} cannot be read ({reason}); the run folder is damaged.") from error
 
 
-def read_finished(folder: RunFolder, triggers: TriggerTable | None = None) -> RunResults:
+def read_finished(folder: RunFolder) -> RunResults:
     """As :func:`read_results`, of a run whose search came to its end.
 
     Raises:
         UserError: it did not, or the file is damaged.
     """
-    results = read_results(folder, triggers)
+    results = read_results(folder)
     if isinstance(results, UnfinishedCheck):
         raise UserError(f"The search of the check {folder.path} did not come to its end; go on with it with --resume.")
     return results
@@ -288,3 +343,49 @@ def write_results(folder: RunFolder, results: AnyResults) -> None:
         RunError: the disk is full or the folder cannot be written.
     """
     write_json(folder.file(_FILE), results.as_json())
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedRun:
+    """A run whose search came to its end, as report, page and exports read it.
+
+    Attributes:
+        folder: of the run.
+        results: its figures.
+        triggers: with their verdicts.
+    """
+
+    folder: RunFolder
+    results: RunResults
+    triggers: TriggerTable
+
+    @classmethod
+    def open(cls, run: str | Path | RunFolder) -> FinishedRun:
+        """Read a run.
+
+        Raises:
+            UserError: there is none at that place, its search did not come to its end, or it is damaged.
+        """
+        folder = run if isinstance(run, RunFolder) else RunFolder.open(run)
+        with folder.reading():
+            return cls(folder, read_finished(folder), folder.read_judged())
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """K names in label order."""
+        return self.results.class_names
+
+    @property
+    def filters(self) -> list[str]:
+        """Names of the validity filters."""
+        return [each.name for each in self.results.filters]
+
+    @cached_property
+    def drawn_by(self) -> str:
+        """Who draws the pictures that are not made from real ones, in words."""
+        return "your generator" if self.folder.config().get("generator", {}).get("file") else "the GAN"
+
+    @cached_property
+    def report_arrays(self) -> dict[str, Any]:
+        """Those of report.npz: which triggers a report shows, and the pictures beside them."""
+        return self.folder.read_arrays("report")

@@ -7,7 +7,7 @@ The archive writes it in parts; what the filters and the models said of the trig
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from diffgen.metrics.counting import (
     ACCEPTED,
     CONFIRMED_BATCH,
-    NOT_VALID,
     is_counted,
     is_distinct,
     is_distinct_among,
@@ -34,8 +33,6 @@ HASH_BYTES = 16
 UNKNOWN_LABEL = -1
 LABEL, BOTH, JURY = "label", "both", "jury"  # what says what a recognised picture shows
 UNNAMED = ""  # in place of a verdict, where the jury names nothing
-# names that columns had in run folders of schema 1
-_FORMER = {"latents": "genes", "sources": "seeds"}
 
 
 def image_hashes(images: UInt8Array) -> list[bytes]:
@@ -83,7 +80,7 @@ class Verdicts:
         seed_labels: int64 (N,), label of the real image that each was made from, or ``UNKNOWN_LABEL``; None where all
             were drawn, or the real images have no labels.
         seed_differs: bool (N,), whether the models disagree on that real image already; False for what was drawn; None
-            where all were drawn, or an earlier version wrote the run.
+            where all were drawn.
         named: int64 (N,), what the jury says that each shows; None, with the two after it, where there was no jury.
         certainty: float32 (N,), how sure it is, see :class:`diffgen.features.recognition.Reading`.
         recognised: bool (N,): it is sure enough, and contradicts no label of the seed.
@@ -102,20 +99,12 @@ class Verdicts:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Any]) -> Verdicts:
-        """What :meth:`as_arrays` gave, in this version or an earlier one.
+        """What :meth:`as_arrays` gave.
 
         Raises:
-            KeyError: an array is missing.
+            KeyError, TypeError: an array is missing.
         """
-        values = {each.name: arrays[each.name] for each in fields(cls) if each.name in arrays}
-        if "near_duplicate_of" not in values:
-            # version 0.1.0 did not look for them: every valid trigger counts
-            valid = is_valid(values["confirmed"], values["rejected_by"])
-            values["near_duplicate_of"] = np.where(valid, np.arange(len(valid)), NOT_VALID)
-        missing = [each.name for each in fields(cls) if each.name not in values and each.default is MISSING]
-        if missing:
-            raise KeyError(missing[0])
-        return cls(**values)
+        return cls(**{each.name: arrays[each.name] for each in fields(cls) if each.name in arrays})
 
     @classmethod
     def replayed(cls, cells: Int64Array) -> Verdicts:
@@ -201,10 +190,9 @@ class TriggerTable:
         Raises:
             KeyError: a column is missing.
         """
-        given = current_names(columns)
         must = ("hashes", "probabilities", "divergence", "diversity", "generation", "query")
         may = ("genes", "seeds", "recipes", "classes")
-        found: dict[str, Any] = {name: given[name] for name in (*must, *may) if name in must or name in given}
+        found: dict[str, Any] = {name: columns[name] for name in (*must, *may) if name in must or name in columns}
         return cls(image_column, numbers=np.arange(len(found["query"]), dtype=np.int64), **found)
 
     @classmethod
@@ -359,11 +347,3 @@ class TriggerTable:
         """bool (N, M): recognised, and the model says something else than the jury."""
         named = self.known.named
         return faults(self.labels, self.labels[:, 0] if named is None else named, self.recognised)
-
-
-def current_names(columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Columns under the names of this version; those of schema 1 had others, and recipes were not noted."""
-    found = {_FORMER.get(name, name): values for name, values in columns.items()}
-    if "seeds" in found:
-        found.setdefault("recipes", np.zeros(len(found["seeds"]), dtype="S1"))
-    return found

@@ -31,8 +31,7 @@ def trusted_behaviours(finds: TriggerTable, labels: Int64Array) -> tuple[list[di
         labels: int64 (N,), what each shows; negative where that is not known or none of the classes.
 
     Returns:
-        one entry a behaviour, those of A first (of two models with names for each, of more with lists), and int64
-            trigger numbers, ``shown`` of them for each entry.
+        one entry a behaviour, those of A first, and int64 trigger numbers, ``shown`` of them for each entry.
     """
     entries: list[_Entry] = []
     known = np.flatnonzero(labels >= 0)
@@ -48,7 +47,9 @@ def trusted_behaviours(finds: TriggerTable, labels: Int64Array) -> tuple[list[di
         picks = members[right[members, winner]][:_PICTURES_SHOWN]
         about = {
             "trust": role_name(winner),
-            **_about(said, cell, counts.tolist()),
+            "labels": said,
+            "cell": cell,
+            "right": counts.tolist(),
             "labelled": len(members),
             "shown": len(picks),
         }
@@ -60,11 +61,3 @@ def trusted_behaviours(finds: TriggerTable, labels: Int64Array) -> tuple[list[di
         chosen += [each[1:] for each in of_role[:_BEHAVIOURS_SHOWN]]
     shown = np.concatenate([numbers for _, numbers in chosen]) if chosen else np.empty(0, dtype=np.int64)
     return [about for about, _ in chosen], shown
-
-
-def _about(labels: list[int], cell: int, right: list[int]) -> dict[str, Any]:
-    """What the models say in a behaviour, and on how many of its pictures each is right."""
-    if len(labels) > 2:
-        return {"labels": labels, "cell": cell, "right": right}
-    (label_a, label_b), (a, b) = labels, right
-    return {"label_a": label_a, "label_b": label_b, "cell": cell, "a_right": a, "b_right": b}

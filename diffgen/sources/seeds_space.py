@@ -64,9 +64,7 @@ class SeedsAndOperators(WithCategories):
         return {"seed_worth": self._worth, "seed_tries": self._tries}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        # in runs of earlier versions a near-duplicate took something away
-        self._worth = np.maximum(0.0, state.get("seed_worth", np.zeros_like(self._worth)))
-        self._tries = np.array(state.get("seed_tries", np.zeros_like(self._tries)))
+        self._worth, self._tries = np.array(state["seed_worth"]), np.array(state["seed_tries"])
 
     def searched(self, prior: Literal["generator", "box"], bound: float) -> Space:
         """A search of its own: what it learns is no other's."""

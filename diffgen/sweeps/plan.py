@@ -28,7 +28,7 @@ from diffgen.config import CompareConfig, is_address
 from diffgen.config.layers import Layer, located, merged, normal
 from diffgen.errors import UserError, did_you_mean
 from diffgen.home import expanded
-from diffgen.runs.toml_file import read_toml
+from diffgen.runs.opening import read_toml
 
 _KEYS = ("output", "techniques", "seeds", "budgets", "pairs", "settings")
 _PAIR = ("name", "models", "data")

@@ -1,15 +1,19 @@
-"""The settings that the page asks for, as fields made from the schema, and as the command line that they mean."""
+"""The settings that the page asks for: fields made from the schema, the command line they mean, and hints to them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_origin
+
+from markupsafe import Markup
 
 from diffgen.config import CheckConfig, CompareConfig, Limits
 from diffgen.config.layers import Layer, assignment, merged, nested
 from diffgen.config.named import keys
 from diffgen.config.schema import Setting, every_setting, fields_of
+from diffgen.ui.pieces import joined, note
 from diffgen.ui.place import Place
 
 # what matters most, in the order of the form; the rest is written as NAME=VALUE
@@ -206,3 +210,34 @@ def check_of_check(values: Mapping[str, Any], lines: Sequence[str]) -> None:
     of_search = {name: said.pop(name) for name in fields_of(CompareConfig) if name in said}
     applied(CheckConfig(), said)
     api.load_settings(**of_search)
+
+
+_OPTION = re.compile(r"--[a-z][a-z-]*")
+
+
+def hint(message: str) -> str:
+    """Where the options and commands of a message are found on the page: sentences, or nothing.
+
+    >>> hint("Say --data-labels ignore to check without labels.")
+    "On this page: --data-labels is the field 'data labels' under 'More settings'."
+    """
+    return " ".join(_sentences(message))
+
+
+def refusal(message: str, tone: str = "bad") -> Markup:
+    """A message in a box, and below it where the page has what the message names."""
+    return joined([note(message, tone), *map(note, filter(None, [hint(message)]))])
+
+
+def _sentences(message: str) -> Iterator[str]:
+    places = {each.setting.option: (each.label, "More settings") for each in (*fields(), *check_fields())}
+    places |= {each.setting.option: (each.label, "Limits") for each in limits()}
+    found = [(option, *places[option]) for option in dict.fromkeys(_OPTION.findall(message)) if option in places]
+    if found:
+        said = ", ".join(f"{option} is the field '{label}' under '{where}'" for option, label, where in found)
+        yield f"On this page: {said}."
+    if "diffgen inspect" in message:
+        yield (
+            "What 'diffgen inspect' finds out stands on the tab Run, once the model and the data are named there; "
+            "'Feed it like this' on the card of a model has every run feed it so from then on."
+        )

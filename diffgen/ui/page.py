@@ -18,7 +18,7 @@ from markupsafe import Markup
 import diffgen
 from diffgen.errors import UserError
 from diffgen.ui import tab_behaviours, tab_check, tab_label, tab_live, tab_run, tab_runs
-from diffgen.ui.draw.parts import badge
+from diffgen.ui.pieces import badge
 from diffgen.ui.shared import EACH, QUIET, Shared, choice, told
 
 _SECONDS = 5.0  # between two looks at which runs there are

@@ -19,11 +19,11 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from diffgen import api
-from diffgen.data.picture_file import encode_png
 from diffgen.errors import DiffgenError, UserError
-from diffgen.ui.draw.strip import strip_of
+from diffgen.runs.pictures import png_bytes
 from diffgen.ui.labelling import Sheets, WrongLabel
-from diffgen.ui.seen import Seen
+from diffgen.ui.pieces import strip_of
+from diffgen.ui.place import Seen
 
 _LONGEST_VOTE = 4096  # bytes
 _LONGEST_STRIP = 100  # pictures
@@ -128,4 +128,4 @@ def _pieces(file: FileIO) -> Iterator[bytes]:
 
 
 def _png(image: Any) -> Response:
-    return Response(encode_png(image), media_type="image/png", headers=_KEPT)
+    return Response(png_bytes(image), media_type="image/png", headers=_KEPT)

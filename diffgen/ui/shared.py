@@ -13,11 +13,10 @@ from markupsafe import Markup
 
 from diffgen import api
 from diffgen.errors import DiffgenError, UserError
-from diffgen.ui.draw.parts import note
 from diffgen.ui.jobs import INTERRUPTED, Job, Jobs
 from diffgen.ui.labelling import Sheets
-from diffgen.ui.place import Place, lines
-from diffgen.ui.seen import Seen
+from diffgen.ui.pieces import note
+from diffgen.ui.place import Place, Seen, lines
 
 P = ParamSpec("P")
 R = TypeVar("R")

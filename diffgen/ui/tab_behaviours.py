@@ -5,16 +5,126 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import gradio as gr
+from markupsafe import Markup
 
 from diffgen import api
-from diffgen.errors import DiffgenError
+from diffgen.errors import DiffgenError, UserError
 from diffgen.tasks.classification import role_name, who_is_wrong
-from diffgen.ui import one_picture
-from diffgen.ui.draw.found import BEHAVIOURS, PICTURES, behaviours, pictures
-from diffgen.ui.draw.matrix import matrix
-from diffgen.ui.draw.parts import loading, note, nothing, section
-from diffgen.ui.shared import EACH, LAST, Shared, choice, html
+from diffgen.ui.finds import behaviours, detail, matrix, pictures
+from diffgen.ui.jobs import Job
+from diffgen.ui.pieces import loading, note, nothing, section
+from diffgen.ui.shared import EACH, LAST, QUIET, Shared, choice, html, told, written
 from diffgen.wording import count_of
+
+_SECONDS = 1.0  # between two looks at what was started
+_VERBS = ("replay", "shrink")
+INTO_VIEW = """() => requestAnimationFrame(() => [...document.querySelectorAll('.dg-detail')].filter(
+  (each) => each.offsetParent).forEach((each) => each.scrollIntoView({behavior: 'smooth', block: 'nearest'})))"""
+
+
+def build_one(shared: Shared, run: gr.Dropdown, tab: gr.Tab, number: gr.Number) -> None:
+    """Draw the part that shows one picture, and that asks the models again or shrinks: of it, or of all.
+
+    Args:
+        shared: what the tabs have in common.
+        run: the chosen run.
+        tab: on which it stands.
+        number: of the chosen picture.
+    """
+    one = gr.HTML(label="trigger", padding=False, elem_id="dg-one")
+    with gr.Row(elem_classes="dg-buttons", visible=False) as own:
+        replay = gr.Button("Ask the models about this picture now (replay)", size="sm", min_width=200)
+        shrink = gr.Button("Make its difference small now (shrink)", size="sm", min_width=200)
+    outcome = gr.HTML(label="outcome", padding=False, elem_id="dg-outcome")
+    with gr.Accordion("All pictures of this run", open=False), gr.Row(elem_classes="dg-buttons"):
+        replay_all = gr.Button("Ask the models again (replay)", size="sm", min_width=200)
+        shrink_some = gr.Button("Smallest differences (shrink)", size="sm", min_width=200)
+    timer = gr.Timer(_SECONDS, active=False)
+
+    def show(name: str | None, number: float | None) -> tuple[Markup, Any]:
+        return drawn(shared, name, number), gr.Row(visible=name is not None and number is not None)
+
+    shown = number.change(show, [run, number], [one, own], api_name="picture", show_progress="hidden")
+    shown.then(None, None, None, js=INTO_VIEW)
+
+    def going_on(name: str | None, before: tuple[Any, ...]) -> tuple[Any, Any, tuple[Any, ...]]:
+        job = shared.job(name, *_VERBS)
+        alive, now = job is not None and job.alive, shared.about(name)
+        if now and now == before:
+            return gr.Timer(active=True) if alive else gr.skip(), gr.skip(), now
+        return gr.Timer(active=alive), "", now
+
+    about = gr.State(())  # what the outcome is about
+    gr.on([run.change, tab.select], going_on, [run, about], [timer, outcome, about], **EACH)
+
+    def ask(verb: str) -> Any:
+        def asked(name: str | None, number: float | None) -> Any:
+            if not name or number is None:
+                raise UserError("Choose a picture first.")
+            return start(verb, name, "--trigger", str(int(number)))
+
+        return told(asked)
+
+    def ask_all(verb: str) -> Any:
+        def asked(name: str | None) -> Any:
+            if not name:
+                raise UserError("Choose a run first.")
+            return start(verb, name)
+
+        return told(asked)
+
+    def start(verb: str, name: str, *words: str) -> tuple[Any, Markup]:
+        shared.jobs.start(verb, name, [str(shared.place.known(name)), *words])
+        return gr.Timer(active=True), note(f"diffgen {verb} has started.")
+
+    replay.click(ask("replay"), [run, number], [timer, outcome], api_name="replay_one")
+    shrink.click(ask("shrink"), [run, number], [timer, outcome], api_name="shrink_one")
+    replay_all.click(ask_all("replay"), [run], [timer, outcome], api_name="replay")
+    shrink_some.click(ask_all("shrink"), [run], [timer, outcome], api_name="shrink")
+
+    def look(name: str | None, number: float | None) -> tuple[Any, Any, Any]:
+        job = shared.job(name, *_VERBS)
+        if job is None:
+            return gr.Timer(active=False), "", gr.skip()
+        if job.alive:
+            return gr.skip(), note(f"diffgen {job.verb}: {job.state().get('stage') or 'starting'} ..."), gr.skip()
+        # the pair that shrink has found is shown beside the picture
+        return gr.Timer(active=False), came_out(job), drawn(shared, name, number)
+
+    timer.tick(look, [run, number], [timer, outcome, one], **QUIET)
+
+
+@written
+def drawn(shared: Shared, name: str | None, number: float | None) -> Markup:
+    """Everything that is known of a picture, or nothing where none is chosen."""
+    if name is None or number is None:
+        return Markup("")
+    finds = shared.seen.finds(name)
+    return detail(finds.find(int(number)), name, shared.stamp(name), finds.models, finds.class_names)
+
+
+def came_out(job: Job) -> Markup:
+    """What replay or shrink said at its end."""
+    if job.problem:
+        return note(job.problem, "bad")
+    found = job.result()
+    if job.verb == "shrink":
+        return note(_shrunk(found, one="--trigger" in job.words), "good" if found["shrunk"] else "warn")
+    if "said_again" not in found:
+        return note(f"{found['reproduced']:,} of {found['replayed']:,} disagreements were there again.", "good")
+    [labels] = found["said_again"]
+    said = ", ".join(f"{role_name(model)} says {label}" for model, label in enumerate(labels))
+    if found["reproduced"]:
+        return note(f"They still disagree: {said}.", "good")
+    return note(f"They agree now: {said}.", "warn")
+
+
+def _shrunk(found: dict[str, Any], *, one: bool) -> str:
+    if not found["shrunk"]:
+        return "No picture on which the models agree was found on the way; nothing was shrunk."
+    what = "Shrunk" if one else f"{found['shrunk']:,} of {found['tried']:,} triggers were shrunk"
+    return f"{what}: from {found['before']:.1f} to {found['after']:.2f} grey levels."
+
 
 _ANY = "any"
 _UNNAMED = "the jury cannot name it"
@@ -47,7 +157,7 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
             groups = html(label="behaviours", elem_id="dg-behaviours")
     pictures = html(label="pictures", elem_id="dg-pictures")
     number = gr.Number(label="Trigger", precision=0, visible="hidden", elem_id="dg-trigger")
-    one_picture.build(shared, run, tab, number)
+    build_one(shared, run, tab, number)
     field = gr.State(())  # what the models say in the field that was picked
     behaviour = gr.State(())  # labels and cell of the behaviour that was picked
     pages = gr.State((0, 0))  # of behaviours, of pictures
@@ -121,9 +231,6 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
     pictures.click(turn(1), [pages], [pages], **EACH).then(draw, state, drawn, **LAST)
     pictures.select(_picked, None, [number], **EACH)
 
-    hidden = gr.Button(visible=False)
-    hidden.click(lambda *given: as_json(shared, *given), filters, [gr.JSON(visible=False)], api_name="behaviours")
-
 
 def _picked(event: gr.EventData) -> int:
     return int(event.pick)
@@ -182,19 +289,3 @@ def draw_all(
         pictures(finds, numbers if chosen is None else chosen.rows, name, stamp, pages[1], chosen),
         gr.Button(visible=bool(field)),
     )
-
-
-def as_json(
-    shared: Shared, name: str | None, shown: str, verdict: str, operator: str, model: str, label: str
-) -> dict[str, Any]:
-    """What the tab shows, in numbers."""
-    finds = shared.seen.finds(name or "")
-    numbers = finds.numbers(wanted_of(shown, verdict, operator, model, label))
-    return {
-        "pictures": len(numbers),
-        "first": numbers[:PICTURES].tolist(),
-        "behaviours": [
-            {"labels": list(each.labels), "cell": each.cell, "count": len(each.rows), "verdict": each.verdict}
-            for each in finds.behaviours(numbers)[:BEHAVIOURS]
-        ],
-    }

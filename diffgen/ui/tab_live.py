@@ -11,13 +11,10 @@ from markupsafe import Markup
 from diffgen import api
 from diffgen.errors import UserError
 from diffgen.tasks.classification import role_name
-from diffgen.ui.draw.curves import curve
-from diffgen.ui.draw.found import said
-from diffgen.ui.draw.matrix import matrix
-from diffgen.ui.draw.parts import cards, joined, loading, note, nothing, progress, report_link, section, thumbnails
-from diffgen.ui.draw.picture import detail
-from diffgen.ui.hints import refusal
+from diffgen.ui.finds import detail, matrix, said
+from diffgen.ui.form import refusal
 from diffgen.ui.jobs import INTERRUPTED, Job
+from diffgen.ui.pieces import cards, curve, joined, loading, note, nothing, progress, report_link, section, thumbnails
 from diffgen.ui.shared import EACH, LAST, QUIET, SEARCHES, Shared, choice, html, told, written
 from diffgen.wording import percent
 
@@ -102,8 +99,6 @@ def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
     chosen.change(show, [run, chosen], [one], api_name="trigger", show_progress="hidden")
     stop.click(told(lambda name: _stop(shared, name)), [run], None, api_name="stop").then(tick, seen, outputs, **LAST)
     resume.click(told(lambda name: _resume(shared, name)), [run], None, api_name="resume")
-    live = gr.Button(visible=False)
-    live.click(lambda name: seen_as_json(shared, name), [run], [gr.JSON(visible=False)], api_name="live")
 
 
 def _stop(shared: Shared, name: str | None) -> None:
@@ -314,17 +309,3 @@ def class_names(shared: Shared, name: str) -> tuple[str, ...]:
     if line is None or not line.figures:
         return ()
     return shared.seen.finds(name).class_names
-
-
-def seen_as_json(shared: Shared, name: str | None) -> dict[str, Any]:
-    """What the tab shows, in numbers."""
-    line, job = shared.line(name), shared.job(name, *SEARCHES)
-    state = {} if job is None else job.state()
-    return {
-        "status": shared.status(name or ""),
-        "triggers": 0 if line is None else line.triggers,
-        "figures": dict((line.figures if line else None) or {}),
-        "stage": state.get("stage", ""),
-        "problem": "" if job is None else job.problem,
-        "alive": job is not None and job.alive,
-    }

@@ -19,9 +19,8 @@ from diffgen.errors import DiffgenError, UserError
 from diffgen.runs.files import write_whole
 from diffgen.tasks.classification import role_name
 from diffgen.ui import form
-from diffgen.ui.draw.models import doubted, inspected, previewed
-from diffgen.ui.draw.parts import joined, note, nothing
-from diffgen.ui.picker import Pick, tree
+from diffgen.ui.choosing import Pick, doubted, inspected, previewed, tree
+from diffgen.ui.pieces import joined, note, nothing
 from diffgen.ui.shared import EACH, QUIET, Shared, html, told, written
 
 _USUAL = CompareConfig()
@@ -183,10 +182,8 @@ def build(shared: Shared, page: gr.Blocks, run: gr.Dropdown, tabs: gr.Tabs) -> N
     looks: dict[str, Any] = {"show_progress": "minimal", **in_turn}
     again: dict[str, Any] = {"api_name": False, "trigger_mode": "always_last", **looks}
     seen = look, [models, data], [about, sheet, found]
-    gr.on([models.blur, models.submit, data.blur, data.submit], *seen, **again)
+    gr.on([models.blur, models.submit, data.blur, data.submit], *seen, **{**again, "api_name": "inspect"})
     well_known.load_input_event.then(*seen, **again)
-    inspect = gr.Button(visible=False)
-    inspect.click(*seen, api_name="inspect", **looks)
 
     def feed(data: str, event: gr.EventData) -> Any:
         model = place.given(str(event.pick), "model")

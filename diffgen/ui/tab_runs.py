@@ -11,7 +11,7 @@ from markupsafe import Markup
 from diffgen import api
 from diffgen.errors import UserError
 from diffgen.tasks.classification import role_name
-from diffgen.ui.draw.parts import badge, joined, loading, nothing, report_link, section, sentence, table
+from diffgen.ui.pieces import badge, joined, loading, nothing, report_link, section, sentence, table
 from diffgen.ui.place import lines
 from diffgen.ui.shared import EACH, LAST, QUIET, Shared, choice, html, told, written
 
@@ -75,8 +75,6 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab, states: 
         return gr.Dropdown(choices=shared.names(), value=None), gr.Group(visible=False)
 
     gone.click(told(drop), [run, again], [run, sure], api_name="delete").then(show, [run, shown], outputs, **LAST)
-    every = gr.Button(visible=False)
-    every.click(lambda: shared.names(), None, [gr.JSON(visible=False)], api_name="runs")
 
 
 def _delete(shared: Shared, name: str | None, again: str) -> None:

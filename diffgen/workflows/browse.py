@@ -1,8 +1,9 @@
-"""The triggers of a finished run to be looked through: filtered, by behaviour, and one by one."""
+"""The triggers of a run to be looked through, one by one and by behaviour; of a search that goes on, what it has."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,11 +17,9 @@ from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.origins import NO_SEED
 from diffgen.report.data import Picture, ShrunkPair
-from diffgen.report.origins import origin_sentence
-from diffgen.report.reading.pictures import opinion
-from diffgen.report.reading.shrunk import read_shrunk
+from diffgen.report.reading import bare_picture, read_shrunk, trigger_pictures
 from diffgen.runs.folder import RunFolder
-from diffgen.runs.results import RunResults, read_finished
+from diffgen.runs.results import FinishedRun
 from diffgen.runs.triggers import UNNAMED, TriggerTable
 from diffgen.tasks.classification import by_verdict, rows_by_key
 from diffgen.types import Float32Array, ImageSet, Int64Array, UInt8Array
@@ -111,12 +110,10 @@ class Finds:
     """
 
     def __init__(self, run: str | Path) -> None:
-        self.folder = RunFolder.open(run)
+        self._run = FinishedRun.open(run)
+        self.folder, self.results, self.triggers = self._run.folder, self._run.results, self._run.triggers
+        self.models = self.folder.model_names
         with self.folder.reading():
-            self.results: RunResults = read_finished(self.folder)
-            self.triggers: TriggerTable = self.folder.read_judged()
-            files = self.folder.manifest["files"]
-            self.models = tuple(str(files[role]["name"]) for role in sorted(files))
             self.operators  # noqa: B018 - damaged recipes are told of now
 
     def __len__(self) -> int:
@@ -227,32 +224,16 @@ class Finds:
             UserError: the run has none of that number.
         """
         self._check(number)
-        table, names = self.triggers, self.class_names
+        table = self.triggers
         with self.folder.reading():
-            origin = table.origin(number)
-            scores = zip((each.name for each in self.results.filters), table.known.scores[number], strict=False)
-            rejected = int(table.known.rejected_by[number])
-            drawn_by = "your generator" if self.folder.config().get("generator", {}).get("file") else "the GAN"
-            picture = Picture(
-                image=self.image(number),
-                labels=tuple(table.labels[number].tolist()),
-                probabilities=table.probabilities[number],
-                classes=None if table.classes is None else table.classes[number],
-                identifier=number,
-                scores={name: float(score) for name, score in scores if not np.isnan(score)},
-                rejected_by=self.results.filters[rejected].name if rejected >= 0 else None,
-                nearest_real=self._nearest.get(number),
-                origin=origin_sentence(origin, names, drawn_by),
-                jury=opinion(table, number, len(names), self.results.jury),
-            )
             return Find(
-                picture,
-                table.answers(np.array([number]), len(names))[0],
-                int(table.known.cells[number]),
-                int(table.generation[number]),
-                int(table.query[number]),
-                origin.seed,
-                self._shrunk.get(number),
+                picture=trigger_pictures(self._run, [number])[0],
+                answers=table.answers(np.array([number]), len(self.class_names))[0],
+                cell=int(table.known.cells[number]),
+                generation=int(table.generation[number]),
+                query=int(table.query[number]),
+                seed=table.origin(number).seed,
+                shrunk=self._shrunk.get(number),
             )
 
     def seed(self, number: int) -> UInt8Array | None:
@@ -270,16 +251,8 @@ class Finds:
         return OpenedRun(self.folder).data(None, purpose="show its real images", progress=Progress())
 
     @cached_property
-    def _nearest(self) -> dict[int, UInt8Array]:
-        """Of those that the report shows, the real image that looks most alike."""
-        arrays = self.folder.read_arrays("report")
-        numbers = [*arrays["shown"].tolist(), *arrays["rejected"].tolist()]
-        return dict(zip(numbers, arrays["nearest_real"], strict=False))
-
-    @cached_property
     def _shrunk(self) -> dict[int, ShrunkPair]:
-        pairs = read_shrunk(self.folder, self.triggers, len(self.class_names))
-        return {pair.trigger.identifier: pair for pair in pairs}
+        return {pair.trigger.identifier: pair for pair in read_shrunk(self._run)}
 
     def _rows(self, numbers: Any) -> Int64Array:
         """int64 (n,), once the run has them all."""
@@ -301,3 +274,114 @@ def browse(run: str | Path) -> Finds:
         UserError: see :class:`Finds`.
     """
     return Finds(run)
+
+
+_POINTS = 120  # of a curve
+
+
+@dataclass(frozen=True, eq=False)
+class Sight:
+    """What was written of a search until now. All triggers count; nobody has judged them yet.
+
+    Attributes:
+        run: the run folder.
+        models: what they are called, A first.
+        triggers: written.
+        queries: asked when the last of them was found.
+        labels: int64 (N, M), what each model says of each trigger.
+        kinds: how many different rows these are.
+        curve: for some points queries, triggers and kinds by then.
+    """
+
+    run: Path
+    models: tuple[str, ...]
+    triggers: int
+    queries: int
+    labels: Int64Array
+    kinds: int
+    curve: tuple[tuple[int, int, int], ...]
+
+
+class Watcher:
+    """Looks at one run again and again; of its triggers it reads each part once, since a part is never changed.
+
+    Raises:
+        UserError: there is no run at that place, or it is damaged.
+    """
+
+    def __init__(self, run: str | Path) -> None:
+        self.path = Path(run)
+        self._folder = RunFolder.open(run)
+        self._start()
+
+    def _start(self) -> None:
+        self._parts: list[dict[str, Any]] = []
+        self._tables: list[TriggerTable] = []
+        self._sight: Sight | None = None
+
+    def look(self) -> Sight:
+        """What is there now.
+
+        Raises:
+            UserError: the run is gone or damaged.
+        """
+        folder = RunFolder.open(self.path)
+        folder.check_description()
+        parts = folder.manifest["parts"]
+        if folder.manifest.get("created") != self._folder.manifest.get("created") or parts[: len(self._parts)] != (
+            self._parts
+        ):
+            self._start()  # another run, or one that was taken up again from an earlier place
+        self._folder = folder
+        if self._sight is not None and len(parts) == len(self._parts):
+            return self._sight
+        for number in range(len(self._parts), len(parts)):
+            self._tables.append(folder.read_triggers(number + 1, first=number))
+            self._parts.append(parts[number])
+        with folder.reading():
+            self._sight = self._seen()
+        return self._sight
+
+    def images(self, numbers: Sequence[int]) -> UInt8Array:
+        """uint8 (len(numbers), C, H, W): pictures of triggers that the last look saw.
+
+        Raises:
+            UserError: there is none of such a number, or its part cannot be read.
+        """
+        placed = [self._placed(number) for number in numbers]
+        return np.stack([table.images_of(np.array([row]))[0] for table, row in placed])
+
+    def find(self, number: int) -> Find:
+        """One of these triggers, as far as it is known before anybody has judged it.
+
+        Raises:
+            UserError: there is none of that number, or its part cannot be read.
+        """
+        table, row = self._placed(number)
+        origin = table.origin(row)
+        kept = table.classes
+        classes = table.probabilities.shape[2] if kept is None else int(kept[row].max()) + 1
+        image = table.images_of(np.array([row]))[0]
+        picture = bare_picture(table, row, number, image, names=(), drawn_by="the generator")
+        answers = table.answers(np.array([row]), classes)[0]
+        return Find(picture, answers, NO_CELL, origin.generation, int(table.query[row]), origin.seed, None)
+
+    def _placed(self, number: int) -> tuple[TriggerTable, int]:
+        """The part that holds a trigger, and its row there."""
+        ends = np.cumsum([len(table) for table in self._tables])
+        if not len(ends) or not 0 <= number < ends[-1]:
+            raise UserError(f"The run {self.path} has no trigger {number} yet.")
+        part = int(np.searchsorted(ends, number, side="right"))
+        return self._tables[part], number - int(ends[part]) + len(self._tables[part])
+
+    def _seen(self) -> Sight:
+        models = self._folder.model_names
+        if not self._tables:
+            return Sight(self.path, models, 0, 0, np.empty((0, len(models)), np.int64), 0, ())
+        labels = np.concatenate([table.labels for table in self._tables])
+        queries = np.concatenate([table.query for table in self._tables])
+        _, first = np.unique(labels, axis=0, return_index=True)
+        kinds = np.cumsum(np.bincount(first, minlength=len(labels)))
+        places = np.unique(np.linspace(0, len(labels) - 1, min(_POINTS, len(labels))).astype(np.int64))
+        curve = tuple((int(queries[at]), int(at) + 1, int(kinds[at])) for at in places)
+        return Sight(self.path, models, len(labels), int(queries[-1]), labels, len(first), curve)

@@ -184,7 +184,7 @@ class Gate:
         folder = prepared.folder
         names = class_names(prepared.models, prepared.images)
         judged = folder.has_arrays("verdicts") and folder.file("results.json").is_file()
-        written = read_results(folder, triggers) if judged else None
+        written = read_results(folder) if judged else None
         # a check that broke off before wrote its verdict there, and what was known until then
         finished = written if isinstance(written, RunResults) else None
         queries = 0 if finished is None else finished.queries

@@ -15,8 +15,7 @@ from typing import Any
 
 import diffgen
 from diffgen.errors import UserError
-from diffgen.runs.cache import ENVIRONMENT, KINDS, TAG, cache_folder, foreign_in_cache
-from diffgen.runs.cache_limit import Trimmed, trim
+from diffgen.runs.cache import ENVIRONMENT, KINDS, TAG, Trimmed, cache_folder, foreign_in_cache, trim
 
 _EXTRA_OF = re.compile(r"""extra\s*==\s*['"]([\w-]+)['"]""")
 _NAME_OF = re.compile(r"[A-Za-z0-9][\w.-]*")

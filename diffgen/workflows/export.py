@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from itertools import permutations
 from pathlib import Path
@@ -20,10 +24,41 @@ from diffgen.runs.folder import RunFolder
 from diffgen.runs.images import BATCH
 from diffgen.runs.outputs import filled, output_folder, write_new
 from diffgen.runs.pictures import png_bytes
-from diffgen.runs.results import read_finished
-from diffgen.runs.triggers import TriggerTable
+from diffgen.runs.results import FinishedRun
+from diffgen.runs.triggers import TriggerTable, Verdicts
 from diffgen.tasks.classification import role_name
-from diffgen.workflows.tables import as_csv, safe_name
+
+_STARTS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_LONGEST_NAME = 40
+# what some file system does not take, and what shells and web servers stumble over
+_UNSAFE = re.compile(r"[^\w.-]+")
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+
+
+def plain_cell(value: Any) -> Any:
+    """A value for a table; text that a spreadsheet would run as a formula is shown with an apostrophe before it."""
+    if isinstance(value, str) and value.startswith(_STARTS_A_FORMULA):
+        return f"'{value}"
+    return value
+
+
+def as_csv(columns: Mapping[str, list[Any]], *, head: bool = True) -> str:
+    """A table, column by column, as text; without its ``head`` it goes on with one."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    if head:
+        writer.writerow(columns)
+    for row in zip(*columns.values(), strict=True):
+        writer.writerow([plain_cell(value) for value in row])
+    return text.getvalue()
+
+
+def safe_name(text: str) -> str:
+    """A name from a file as a part of a file name that every file system takes; never empty, never a path."""
+    plain = unicodedata.normalize("NFKC", text)
+    plain = _UNSAFE.sub("_", plain).strip("._")[:_LONGEST_NAME].strip("._")
+    return f"_{plain}" if not plain or _RESERVED.fullmatch(plain) else plain
+
 
 _CSV, _PARQUET = "triggers.csv", "triggers.parquet"
 _VERDICT = ("jury_label", "jury_name", "jury_certainty", "recognised", "wrong")
@@ -78,11 +113,9 @@ def export(
     folder = RunFolder.open(run)
     target = Path(output) if output is not None else folder.path.with_name(f"{folder.path.absolute().name}-export")
     place = output_folder(target, kind="export", force=force, hint=", or add --force to replace an export")
-    with folder.reading():
-        results = read_finished(folder)
-        triggers = folder.read_judged()
-        triggers = triggers[triggers.confirmed if everything else triggers.valid]
-        filters = [each.name for each in results.filters]
+    found = FinishedRun.open(folder)
+    triggers, filters = found.triggers, found.filters
+    triggers = triggers[triggers.confirmed if everything else triggers.valid]
     with (
         filled(place) as unfinished,
         _Tables(unfinished) as tables,
@@ -91,7 +124,7 @@ def export(
         for start in range(0, max(1, len(triggers)), BATCH):
             some = triggers[start : start + BATCH]
             with folder.reading():
-                rows = [row_of(some, row, results.class_names, filters) for row in range(len(some))]
+                rows = [row_of(some, row, found.class_names, filters) for row in range(len(some))]
             for name in {str(row["file"].rpartition("/")[0]) for row in rows}:
                 (unfinished / name).mkdir(parents=True, exist_ok=True)
             for row, image in zip(rows, some.images, strict=True):
@@ -165,14 +198,9 @@ def columns_of(rows: list[dict[str, Any]], filters: list[str], *, models: int) -
     """The table column by column; one without a row has the same columns."""
     if rows:
         return {name: [row[name] for row in rows] for name in rows[0]}
-    kinds, letters = ("label", "name", "probability"), roles(models).lower()
-    names = ["number", "file", *(f"{kind}_{role}" for role in letters for kind in kinds)]
-    names += [f"probability_{one}_of_label_{other}" for one, other in permutations(letters, 2)]
-    names += ["divergence", "diversity"]
-    names += [f"score_{safe_name(name)}" for name in filters]
-    names += ["rejected_by", "near_duplicate_of", "cell", "generation", "query"]
-    names += ["seed_row", "seed_label", "seed_differs", "recipe", *_VERDICT]
-    return {name: [] for name in names}
+    one = TriggerTable.of(np.zeros((1, 1, 1, 1), np.uint8), np.zeros((1, models, 1), np.float32))
+    verdicts = replace(Verdicts.replayed(np.zeros(1, np.int64)), scores=np.zeros((1, len(filters)), np.float32))
+    return {name: [] for name in row_of(one.judged(verdicts), 0, ["0"], filters)}
 
 
 class _Tables:

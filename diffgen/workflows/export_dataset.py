@@ -1,4 +1,4 @@
-"""Writes the triggers of a run as part of a Parquet data set, pictures included, for programs that know no diffgen.
+"""Sends a run to programs that know no diffgen: its triggers into a Parquet data set, or all of it to a store.
 
 Runs in one folder are partitions of one data set: ``FOLDER/run=NAME/part-00000.parquet``. Read it with
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,15 +22,14 @@ import numpy as np
 
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
+from diffgen.runs.creation import ANSWERS, FOLDERS, OWN, own_files
 from diffgen.runs.files import write_whole
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.outputs import OutputFolder, filled, output_folder
 from diffgen.runs.pictures import png_bytes
-from diffgen.runs.results import read_finished
+from diffgen.runs.results import FinishedRun, read_finished
 from diffgen.runs.stores import StoreFolder, is_url, send, store_folder
-from diffgen.runs.triggers import TriggerTable
-from diffgen.workflows.export import arrow_schema, columns_of, row_of
-from diffgen.workflows.tables import safe_name
+from diffgen.workflows.export import arrow_schema, columns_of, row_of, safe_name
 
 _ROWS = 4096  # of a part
 
@@ -83,17 +83,14 @@ def export_dataset(
     progress, folder = Progress(events, stop), RunFolder.open(run)
     name = f"run={safe_name(folder.path.absolute().name)}"
     place = _place(dataset, name, force=force)
-    with folder.reading():
-        results = read_finished(folder)
-        triggers = folder.read_judged()
-        triggers = triggers[triggers.confirmed]
-        filters = [each.name for each in results.filters]
+    found = FinishedRun.open(folder)
+    triggers, filters = found.triggers[found.triggers.confirmed], found.filters
     parts = max(1, -(-len(triggers) // _ROWS))
     with _filled(place, progress) as unfinished, progress.stage("Writing the data set", total=len(triggers)) as task:
         for part in range(parts):
             some = triggers[np.arange(part * _ROWS, min(len(triggers), (part + 1) * _ROWS))]
             with folder.reading():
-                rows = list(_rows(some, results.class_names, filters))
+                rows = [row_of(some, row, found.class_names, filters) for row in range(len(some))]
             columns = columns_of(rows, filters, models=triggers.probabilities.shape[1])
             del columns["file"]
             columns |= {"valid": some.valid.tolist(), "distinct": some.distinct.tolist()}
@@ -101,7 +98,7 @@ def export_dataset(
             kinds = [*arrow_schema(arrow, columns), ("image", picture)]
             columns["image"] = [{"bytes": png_bytes(image), "path": None} for image in some.images]
             table = arrow.table(columns, schema=arrow.schema(kinds))
-            _write(parquet, table, unfinished / f"part-{part:05d}.parquet")
+            write_whole(unfinished / f"part-{part:05d}.parquet", partial(parquet.write_table, table))
             task.advance(len(some))
     where = place.url if isinstance(place, StoreFolder) else str(place.path)
     return DatasetResult(str(folder.path), where, len(triggers), parts)
@@ -132,15 +129,6 @@ def _filled(place: OutputFolder | StoreFolder, progress: Progress) -> Iterator[P
         send(unfinished, sorted(each.name for each in unfinished.iterdir()), place, progress)
 
 
-def _write(parquet: Any, table: Any, path: Path) -> None:
-    write_whole(path, lambda temporary: parquet.write_table(table, temporary))
-
-
-def _rows(triggers: TriggerTable, classes: tuple[str, ...], filters: list[str]) -> Iterator[dict[str, Any]]:
-    for row in range(len(triggers)):
-        yield row_of(triggers, row, classes, filters)
-
-
 def _arrow() -> tuple[Any, Any]:
     """pyarrow, and its Parquet.
 
@@ -151,3 +139,63 @@ def _arrow() -> tuple[Any, Any]:
         return import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError as error:
         raise UserError("A data set needs pyarrow, which is not installed; install 'diffgen[parquet]'.") from error
+
+
+_LEFT_OUT = ("checkpoint", *ANSWERS.values())  # of no use to who reads, and answers are their owner's own
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """What was sent.
+
+    Attributes:
+        run: the run folder.
+        url: its copy.
+        files: how many.
+    """
+
+    run: str
+    url: str
+    files: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return asdict(self)
+
+
+def export_to_store(
+    run: str | Path,
+    url: str,
+    *,
+    force: bool = False,
+    events: Listener | None = None,
+    stop: StopToken | None = None,
+) -> StoredRun:
+    """Copy a finished run to ``URL/NAME``, without what only a resumed search needs; fetched again it is a run.
+
+    Args:
+        run: the run folder.
+        url: of a place in a store, such as ``s3://bucket/runs`` (``pip install diffgen[storage]``, and the store's own
+            package).
+        force: replace an earlier copy.
+        events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
+
+    Raises:
+        UserError: no finished run there, or a link in it; the store does not answer, or something is there already.
+        RunError: the store fails on the way.
+    """
+    if not is_url(url):
+        raise UserError(
+            f"The place {url} is no URL; name one such as s3://bucket/runs, or copy the folder {run} itself."
+        )
+    progress, folder = Progress(events, stop), RunFolder.open(run)
+    read_finished(folder)
+    names = [name for name in OWN if not name.startswith(_LEFT_OUT) and folder.file(name).is_file()]
+    for name, pattern in FOLDERS.items():
+        if (place := folder.file(name)).is_dir():
+            names += [f"{name}/{each.name}" for each in own_files(place, pattern)]
+    for name in names:
+        folder.file(*name.split("/"))  # no link, as a stranger may have put it, sends what lies elsewhere
+    target = store_folder(f"{url.rstrip('/')}/{folder.path.absolute().name}", kind="run", force=force, option="--to")
+    send(folder.path, sorted(names), target, progress)
+    return StoredRun(str(folder.path), target.url, len(names))

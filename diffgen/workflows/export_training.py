@@ -27,8 +27,8 @@ from diffgen.runs.results import RunResults, read_finished
 from diffgen.runs.triggers import TriggerTable, digest_of
 from diffgen.tasks.classification import role_name
 from diffgen.types import BoolArray, Int64Array
+from diffgen.workflows.export import as_csv, safe_name
 from diffgen.workflows.label import read_store
-from diffgen.workflows.tables import as_csv, safe_name
 
 _TABLE, _ABOUT = "pictures.csv", "about.json"
 _PEOPLE, _JURY = "people", "jury"

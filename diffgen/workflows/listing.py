@@ -1,17 +1,20 @@
-"""What runs there are in a folder, and how one of them is deleted; for those who look rather than type."""
+"""What runs there are in a folder; how the report of one is drawn again, and how one is deleted."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from diffgen.config.layers import flattened
 from diffgen.errors import UserError
+from diffgen.report.from_run import write_report
 from diffgen.runs.creation import OWN, remove
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import LOCK_NAME, RunLock, check_free
+from diffgen.runs.results import RunResults, read_results
 
 _FIGURES = (
     "queries",
@@ -82,19 +85,20 @@ def describe_run(run: str | Path) -> RunLine:
     try:
         folder = RunFolder.open(path)
         folder.check_description()
-        manifest, results = folder.manifest, folder.results() if folder.file("results.json").is_file() else {}
+        manifest = folder.manifest
+        results = read_results(folder) if folder.file("results.json").is_file() else None
         with folder.reading():
             return RunLine(
                 path=path,
                 status=_status(folder),
-                created=str(manifest["created"]),
-                models=tuple(str(manifest["files"][role]["name"]) for role in sorted(manifest["files"])),
-                data=str(manifest["data"]["source"]),
+                created=manifest["created"],
+                models=folder.model_names,
+                data=manifest["data"]["source"],
                 triggers=folder.trigger_count,
                 is_check="check" in manifest,
-                check=str(results["check"]["status"]) if "check" in results else "",
-                figures={name: results[name] for name in _FIGURES if results.get(name) is not None},
-                warnings=_warnings(manifest, results),
+                check="" if results is None or results.check is None else results.check["status"],
+                figures=_figures(results) if isinstance(results, RunResults) else {},
+                warnings=tuple(manifest.get("warnings", ())),
             )
     except (UserError, OSError) as error:
         return RunLine(path, "damaged", problem=str(error))
@@ -106,15 +110,7 @@ def run_settings(run: str | Path) -> dict[str, Any]:
     Raises:
         UserError: there is no run, or its settings are damaged.
     """
-    return dict(_flat(RunFolder.open(run).config(), ""))
-
-
-def _flat(values: Mapping[str, Any], before: str) -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{before}{name}.")
-        else:
-            yield f"{before}{name}", value
+    return dict(flattened(RunFolder.open(run).config()))
 
 
 def delete_run(run: str | Path) -> None:
@@ -133,10 +129,9 @@ def delete_run(run: str | Path) -> None:
         folder.path.rmdir()
 
 
-def _warnings(manifest: Mapping[str, Any], results: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a run's user was warned of; of a run of an early version, what its results say of it."""
-    found = manifest.get("warnings", [*results.get("preflight", {}).get("warnings", ()), *results.get("warnings", ())])
-    return tuple(map(str, found))
+def _figures(results: RunResults) -> dict[str, float]:
+    values = {name: getattr(results, name) for name in _FIGURES}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _status(folder: RunFolder) -> str:
@@ -148,3 +143,14 @@ def _status(folder: RunFolder) -> str:
     except UserError:
         return "running"
     return "broken off"
+
+
+def draw_report(run: str | Path) -> Path:
+    """Draw report.html, summary.md and images/ of a run again; returns the path of report.html.
+
+    Raises:
+        UserError: there is no finished run at that place.
+    """
+    folder = RunFolder.open(run)
+    with folder.reading():
+        return write_report(folder)

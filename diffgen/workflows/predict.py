@@ -33,8 +33,8 @@ from diffgen.selector.onnx_file import load_selector
 from diffgen.selector.rules import Rule
 from diffgen.tasks.classification import role_name
 from diffgen.types import UInt8Array
+from diffgen.workflows.export import plain_cell
 from diffgen.workflows.select import SELECTOR_FILE
-from diffgen.workflows.tables import plain_cell
 
 
 @dataclass(frozen=True)

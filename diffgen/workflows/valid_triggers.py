@@ -23,7 +23,7 @@ def read_valid_triggers(folder: RunFolder, triggers: TriggerTable | None = None)
         UserError: the run did not come to its end, is damaged, or has no valid trigger.
     """
     with folder.reading():
-        names = read_finished(folder, triggers).class_names
+        names = read_finished(folder).class_names
         triggers = folder.read_judged() if triggers is None else triggers
         found = triggers[triggers.valid]
         if len(found) == 0:

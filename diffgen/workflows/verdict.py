@@ -6,7 +6,7 @@ from pathlib import Path
 
 from diffgen.errors import UserError
 from diffgen.report.data import GateView
-from diffgen.report.reading.gate import read_gate
+from diffgen.report.reading import read_gate
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import UnfinishedCheck, read_results
 

@@ -122,7 +122,7 @@ def test_what_breaks_a_run_off_never_looks_like_a_failed_gate(
         error.add_note("a note")
         raise error
 
-    monkeypatch.setattr("diffgen.workflows.report.draw_report", broken)
+    monkeypatch.setattr("diffgen.workflows.listing.draw_report", broken)
     outcome = diffgen_command("report", tmp_path)
     assert outcome.code == code
     assert said in outcome.err

@@ -21,17 +21,17 @@ from diffgen.events import Progress
 from diffgen.labels.sheet import image_id
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
-from diffgen.report.reading.run import report_data
+from diffgen.report.reading import report_data
+from diffgen.runs.figures import ManyFigures
 from diffgen.runs.folder import RunFolder
-from diffgen.runs.many import ManyFigures
-from diffgen.runs.results import read_finished
+from diffgen.runs.results import FinishedRun, read_finished
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import run_stages
 from diffgen.workflows.demo import convolutional_classifier, dense_classifier, train_classifier
 from diffgen.workflows.export import columns_of, export
 from diffgen.workflows.label import label_export, label_import
+from diffgen.workflows.listing import draw_report
 from diffgen.workflows.replay import ReplayResult
-from diffgen.workflows.report import draw_report
 from diffgen.workflows.valid_triggers import read_valid_triggers
 
 CPU = torch.device("cpu")
@@ -109,7 +109,7 @@ def test_where_they_come_from(result: CompareResult, digits: ImageSet) -> None:
 
 
 def test_results_and_report(result: CompareResult) -> None:
-    data = report_data(RunFolder.open(result.run))
+    data = report_data(FinishedRun.open(result.run))
     assert data.models == "A, B and C"
     assert data.preflight.accuracy is not None and len(data.preflight.accuracy) == len(data.preflight.outputs) == 3
     assert sum(group.count for group in data.groups) == data.headline_count == data.pairs.total

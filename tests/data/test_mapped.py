@@ -18,8 +18,7 @@ from diffgen.data.mapped import ImageFile, map_images
 from diffgen.data.piles import FilePile
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
-from diffgen.runs.cache import cache_folder
-from diffgen.runs.cache_limit import is_mapped, trim
+from diffgen.runs.cache import cache_folder, is_mapped, trim
 from diffgen.sampling import affordable_rows
 from diffgen.types import ImageSet, pixels_digest
 from tests.data.decoded_once import grey_then_colour

@@ -10,7 +10,8 @@ import pytest
 
 from diffgen.config import CompareConfig, to_dict
 from diffgen.data import load
-from diffgen.runs.figures import Preflight
+from diffgen.metrics.counting import NOT_VALID
+from diffgen.runs.figures import Calibration, Preflight
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import RunResults, counted, write_results
 from diffgen.runs.triggers import TriggerTable
@@ -72,6 +73,7 @@ def make_run(
             # the last one was rejected by a filter
             "rejected_by": np.where(np.arange(triggers) == triggers - 1, 0, -1),
             "cells": np.arange(triggers) % 3,
+            "near_duplicate_of": np.where(np.arange(triggers) == triggers - 1, NOT_VALID, np.arange(triggers)),
             **(verdicts or {}),
         },
     )
@@ -89,6 +91,7 @@ def make_run(
         unconfirmed=0,
         class_names=names,
         preflight=Preflight(len(digits), 0.9, None, ("logits", "logits"), 0.0, 1e-6),
+        calibration=Calibration(false_alarm=0.02, reached=None, held_out=0),
         filters=(),
         real_disagreements=0,
         real_matrix=LabelPairs.of_matrix(np.zeros((CLASSES, CLASSES), np.int64)),

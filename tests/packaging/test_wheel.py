@@ -101,7 +101,7 @@ def test_wheel_holds_every_module_once_and_nothing_else(wheel: Path, repository:
     folders = ("templates", "assets")
     others = [file for name in folders for file in (repository / "diffgen").glob(f"*/{name}/*")]
     expected |= {file.relative_to(repository).as_posix() for file in others if file.is_file()}
-    expected |= {"diffgen/py.typed"} if (repository / "diffgen" / "py.typed").is_file() else set()
+    expected |= {"diffgen/api.pyi", "diffgen/py.typed"}
     assert len(names) == len(set(names))
     assert set(names) == expected
     assert {name.partition("/")[0] for name in names} == {"diffgen"}

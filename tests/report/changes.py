@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from diffgen.report import ReportData
+from diffgen.report.data import ReportData
 
 
 def changed(data: ReportData, **values: Any) -> ReportData:

@@ -14,8 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 from diffgen.metrics.richness import Discovery
-from diffgen.report import BehaviourGroup, FilterView, Picture, ReportData
-from diffgen.runs.figures import Preflight
+from diffgen.report.data import BehaviourGroup, FilterView, Picture, ReportData
+from diffgen.runs.figures import Calibration, Preflight
 from diffgen.runs.results import RunResults
 from diffgen.tasks.label_pairs import LabelPairs
 from tests.report.changes import changed
@@ -181,6 +181,7 @@ def report_data() -> ReportData:
         discovery=Discovery(0, 0),
         effective_label_pairs=0.0,
         effective_behaviours=0.0,
+        calibration=Calibration(false_alarm=0.02, reached=None, held_out=0),
         filters=(),
         real_disagreements=len(real_triggers),
     )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diffgen.report.data import Picture
-from diffgen.report.reading.pictures import grouped
+from diffgen.report.reading import grouped
 from diffgen.runs.triggers import TriggerTable, Verdicts
 
 _TRIGGER = st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 1), st.booleans())

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from diffgen.report import BehaviourGroup, ReportData, render_html
+from diffgen.report.data import BehaviourGroup, ReportData
+from diffgen.report.html import render_html
 from diffgen.runs.figures import Preflight
 from diffgen.tasks.label_pairs import LabelPairs
 from tests.report.changes import changed

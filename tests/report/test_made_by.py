@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diffgen.origins import Step, read_recipe
-from diffgen.report.made_by import made_by
+from diffgen.report.origins import made_by
 from diffgen.sources.operators import OPERATORS
 
 Recipe = tuple[Step, ...]

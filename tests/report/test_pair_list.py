@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from diffgen.report import render_html, render_markdown
-from diffgen.report.pair_list import MOST_PAIRS, pair_list
+from diffgen.report.html import render_html
+from diffgen.report.markdown import render_markdown
+from diffgen.report.tables import MOST_PAIRS, pair_list
 from diffgen.tasks.label_pairs import MATRIX_CLASSES, LabelPairs
 from tests.labels.browser import Browser, find_browser, wait_for
 from tests.report.changes import changed

@@ -13,13 +13,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from diffgen.report.cards import make_card
-from diffgen.report.charts import progress_chart, score_histogram
-from diffgen.report.data.operators import OperatorCurve, OperatorsView
+from diffgen.report.cards import LARGEST_EDGE, PictureBudget, data_uri, display_size, encoded, make_card
+from diffgen.report.charts import operator_charts, progress_chart, score_histogram
+from diffgen.report.data import OperatorCurve, OperatorsView
 from diffgen.report.gallery import GALLERY_PICTURES, OPEN_GROUPS, make_gallery
-from diffgen.report.matrix import MAX_CLASSES, axes, matrix_view
-from diffgen.report.operator_charts import operator_charts
-from diffgen.report.pictures import LARGEST_EDGE, PictureBudget, data_uri, display_size, encoded
+from diffgen.report.tables import MAX_CLASSES, axes, matrix_view
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 8), (3, 32, 32), (1, 1, 1), (3, 96, 20)])
@@ -97,9 +95,11 @@ def test_card_of_few_classes_has_every_probability(report_data):
         picture, source="", nearest=None, kind="trigger", names=report_data.class_names, filters=report_data.filters
     )
     assert [row.name for row in card.rows] == list(report_data.class_names)
-    np.testing.assert_allclose([[row.a, row.b] for row in card.rows], picture.probabilities.T, atol=0.0006)
-    assert [row.says_a for row in card.rows].index(True) == picture.labels[0]
-    assert [row.says_b for row in card.rows].index(True) == picture.labels[1]
+    np.testing.assert_allclose(
+        [[each.share for each in row.shares] for row in card.rows], picture.probabilities.T, atol=0.0006
+    )
+    for model, label in enumerate(picture.labels):
+        assert [row.shares[model].says for row in card.rows].index(True) == label
     assert (card.rest, card.spectrum) == (None, None)
     assert card.scores[0].passed is True
 
@@ -110,8 +110,8 @@ def test_card_of_many_classes_sums_up_the_rest(with_pictures):
     card = make_card(picture, source="", nearest=None, kind="trigger", names=data.class_names, filters=())
     assert card.rest is not None
     assert card.rest.name == f"{100 - len(card.rows)} other classes"
-    assert sum(row.a for row in card.rows) + card.rest.a == pytest.approx(1, abs=0.01)
-    assert sum(row.says_a for row in card.rows) == sum(row.says_b for row in card.rows) == 1
+    assert sum(row.shares[0].share for row in (*card.rows, card.rest)) == pytest.approx(1, abs=0.01)
+    assert [sum(row.shares[model].says for row in card.rows) for model in (0, 1)] == [1, 1]
     assert card.spectrum is not None
     assert card.spectrum.path_a.count("M") <= 100
     assert card.scores[0].passed is None
@@ -127,7 +127,7 @@ def test_verdict(report_data, true_label, verdict):
 def test_a_card_survives_probabilities_that_are_none(report_data):
     picture = replace(report_data.groups[0].pictures[0], probabilities=np.full((2, 10), np.nan, np.float32))
     card = make_card(picture, source="", nearest=None, kind="trigger", names=report_data.class_names, filters=())
-    assert {row.text_a for row in card.rows} == {"0.0%"}
+    assert {each.text for row in card.rows for each in row.shares} == {"0.0%"}
 
 
 @pytest.mark.parametrize("classes", [2, 10, 100, 1000])

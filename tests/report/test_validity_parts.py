@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis.extra import numpy as arrays
 
-from diffgen.report import ReportData, ShrunkPair, render_html, render_markdown
+from diffgen.report.data import ReportData, ShrunkPair
 from diffgen.report.gallery import SHRUNK_PAIRS, amplified_difference, make_pairs
+from diffgen.report.html import render_html
+from diffgen.report.markdown import render_markdown
 from tests.report.changes import changed
 
 

@@ -8,11 +8,12 @@ from itertools import cycle
 import numpy as np
 import pytest
 
-from diffgen.report import BehaviourGroup, Picture, ReportData, render_html, render_markdown
 from diffgen.report.cards import make_card
-from diffgen.report.data import JuryOpinion
+from diffgen.report.data import BehaviourGroup, JuryOpinion, Picture, ReportData
 from diffgen.report.gallery import make_gallery
-from diffgen.report.reading.pictures import opinion
+from diffgen.report.html import render_html
+from diffgen.report.markdown import render_markdown
+from diffgen.report.reading import opinion
 from diffgen.report.wording import headline, verdict_sentences
 from diffgen.runs.figures import JuryFigures
 from diffgen.runs.results import verdicts_rest_on
@@ -29,6 +30,8 @@ _JURY = JuryFigures(
     unaided=-0.5,
     recognised=0.91,
     reliable=0.99,
+    helped=0.96,
+    helped_right=0.98,
 )
 
 

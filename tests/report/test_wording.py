@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from diffgen.metrics.richness import Discovery
-from diffgen.report import render_markdown
-from diffgen.report.markdown import escape_markdown
+from diffgen.report.markdown import escape_markdown, render_markdown
 from diffgen.report.wording import clean_text, duration, figure, headline
 from diffgen.wording import count_of
 from tests.report.changes import changed

@@ -48,15 +48,16 @@ def test_a_header_that_hides_a_part_of_its_array_is_damage(tmp_path: Path) -> No
 
 def test_only_our_own_leftovers_are_removed(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
-    ours = [tmp_path / name for name in (".checkpoint.npz.123.tmp", f".checkpoint.npz.123.{'0a' * 8}.tmp")]
-    names = [".hidden.tmp", "x.123.tmp", ".a.b.tmp", "checkpoint.npz", ".x.123.tmp", "deep/.checkpoint.npz.9.tmp"]
+    ours = [tmp_path / f".checkpoint.npz.{number}.{'0a' * 8}.tmp" for number in (1, 123)]
+    names = [".hidden.tmp", "x.123.tmp", ".a.b.tmp", "checkpoint.npz", f".x.123.{'0a' * 8}.tmp"]
+    names += [f"deep/.checkpoint.npz.9.{'0a' * 8}.tmp", ".checkpoint.npz.9.tmp"]
     others = [tmp_path / name for name in names]
     for file in (*ours, *others):
         file.touch()
-    (tmp_path / ".checkpoint.npz.5.tmp").symlink_to(tmp_path / "deep")
-    assert remove_temporaries(tmp_path, re.compile("checkpoint[.]npz")) == 2
+    (link := tmp_path / f".checkpoint.npz.5.{'0a' * 8}.tmp").symlink_to(tmp_path / "deep")
+    remove_temporaries(tmp_path, re.compile("checkpoint[.]npz"))
     assert [file.exists() for file in ours] == [False, False]
-    assert (tmp_path / ".checkpoint.npz.5.tmp").is_symlink()
+    assert link.is_symlink()
     assert all(file.exists() for file in others)
 
 

@@ -11,7 +11,6 @@ import pytest
 
 from diffgen.errors import UserError
 from diffgen.runs import folder as folder_module
-from diffgen.runs.checkpoints import drop_checkpoint, has_checkpoint, read_checkpoint, write_checkpoint
 from diffgen.runs.folder import RunFolder
 from tests.runs.conftest import create, part, stop, table, write_manifest
 
@@ -111,12 +110,12 @@ def test_a_pickle_among_the_triggers_is_not_run(run: RunFolder, tmp_path: Path) 
 
 
 def test_the_checkpoint_comes_back(run: RunFolder) -> None:
-    assert read_checkpoint(run) is None
+    assert run.read_checkpoint() is None
     rng = np.random.default_rng(3)
     state = {"X": rng.random((4, 7)), "parts": 2, "random_state": rng.bit_generator.state, "history": [{"n": 1}]}
-    write_checkpoint(run, {"X": np.zeros(3), "parts": 0})
-    write_checkpoint(run, state)
-    found = read_checkpoint(RunFolder.open(run.path))
+    run.write_checkpoint({"X": np.zeros(3), "parts": 0})
+    run.write_checkpoint(state)
+    found = RunFolder.open(run.path).read_checkpoint()
     assert found is not None
     np.testing.assert_array_equal(found.pop("X"), state.pop("X"))
     assert found == state
@@ -124,13 +123,13 @@ def test_the_checkpoint_comes_back(run: RunFolder) -> None:
 
 def test_the_checkpoint_before_is_kept(run: RunFolder) -> None:
     for number in range(3):
-        write_checkpoint(run, {"number": number})
-    assert read_checkpoint(run) == {"number": 2}
-    assert drop_checkpoint(run)
-    assert read_checkpoint(run) == {"number": 1}
-    assert not drop_checkpoint(run)
-    assert not has_checkpoint(run)
-    assert read_checkpoint(run) is None
+        run.write_checkpoint({"number": number})
+    assert run.read_checkpoint() == {"number": 2}
+    assert run.drop_checkpoint()
+    assert run.read_checkpoint() == {"number": 1}
+    assert not run.drop_checkpoint()
+    assert not run.has_checkpoint()
+    assert run.read_checkpoint() is None
 
 
 def test_going_back_forgets_what_came_after(run: RunFolder) -> None:
@@ -139,7 +138,7 @@ def test_going_back_forgets_what_came_after(run: RunFolder) -> None:
         (run.path / name).write_text("of three parts")
     (run.path / "images").mkdir()
     (run.path / "images" / "trigger-000009-A1-B2.png").touch()
-    (run.path / "triggers" / ".part-00003.npz.77.tmp").touch()
+    (run.path / "triggers" / ".part-00003.npz.77.0123456789abcdef.tmp").touch()
     (run.path / "notes.txt").write_text("mine")
     run.rewind(2)
     run.tidy()
@@ -160,12 +159,12 @@ def test_a_manifest_that_cannot_be_written_names_nothing_new(run: RunFolder, mon
 
 
 def test_a_checkpoint_that_was_cut_off_is_none(run: RunFolder) -> None:
-    write_checkpoint(run, {"X": np.zeros((4, 7)), "parts": 2})
+    run.write_checkpoint({"X": np.zeros((4, 7)), "parts": 2})
     file = run.path / "checkpoint.npz"
     whole = file.read_bytes()
     for length in np.linspace(0, len(whole) - 1, 30, dtype=int):
         file.write_bytes(whole[:length])
-        assert read_checkpoint(run) is None
+        assert run.read_checkpoint() is None
 
 
 @pytest.mark.parametrize("name", ["verdicts", "report"])

@@ -1,11 +1,12 @@
-"""What is written as results.json is read again as it was, also where it comes from an older version."""
+"""What is written as results.json is read again as it was; what is missing or cannot be is damage."""
 
 from __future__ import annotations
 
 import json
-import shutil
-from dataclasses import fields, replace
+from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,9 +14,8 @@ from hypothesis import strategies as st
 
 from diffgen.errors import UserError
 from diffgen.metrics.richness import Discovery
-from diffgen.runs import schema
+from diffgen.runs.figures import Alone, ManyFigures
 from diffgen.runs.folder import RunFolder
-from diffgen.runs.many import Alone, ManyFigures
 from diffgen.runs.results import (
     Calibration,
     FilterFigures,
@@ -27,8 +27,6 @@ from diffgen.runs.results import (
     write_results,
 )
 from diffgen.tasks.label_pairs import LabelPairs
-
-ASSETS = Path(__file__).resolve().parent.parent / "assets"
 
 counts = st.integers(0, 2**53)
 shares = st.floats(0, 1)
@@ -85,7 +83,7 @@ def results(draw: st.DrawFn) -> RunResults:
         many=draw(st.none() | many),
         geometric_diversity=draw(st.none() | st.just({"size": 50, "found": {"mean": -1.5}})),
         warnings=tuple(draw(st.lists(names))),
-        calibration=draw(st.none() | st.builds(Calibration, shares, st.none() | shares, counts)),
+        calibration=draw(st.builds(Calibration, shares, st.none() | shares, counts)),
         filters=tuple(
             draw(
                 st.lists(
@@ -93,7 +91,7 @@ def results(draw: st.DrawFn) -> RunResults:
                         FilterFigures,
                         name=names,
                         description=names,
-                        false_alarm=st.none() | shares,
+                        false_alarm=shares,
                         threshold=shares,
                         rejected=counts,
                     )
@@ -105,55 +103,54 @@ def results(draw: st.DrawFn) -> RunResults:
     )
 
 
-@given(results())
-def test_what_is_written_is_read(found: RunResults) -> None:
-    written = json.loads(json.dumps(found.as_json()))
-    schema.RESULTS(written)
-    assert RunResults.from_json(written) == found
+@pytest.fixture(scope="module")
+def place(take: Callable[[str, Path], Path], tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """Of a run; each test writes its own figures into it."""
+    return RunFolder.open(take("done", tmp_path_factory.mktemp("results") / "run"))
+
+
+@given(found=results())
+def test_what_is_written_is_read(place: RunFolder, found: RunResults) -> None:
+    write_results(place, found)
+    assert read_results(place) == found
     # names and order of the file are those of the class
     left_out = {name for name in ("many", "check") if getattr(found, name) is None}
-    assert list(written) == [each.name for each in fields(RunResults) if each.name not in left_out]
-    # a later version may have written more
-    assert RunResults.from_json({**written, "of a later version": 1}) == found
+    assert list(place.results()) == [each.name for each in fields(RunResults) if each.name not in left_out]
 
 
-@given(preflights | st.none(), st.lists(names, min_size=1), counts)
-def test_an_unfinished_check_is_read_as_it_was(pre: Preflight | None, class_names: list[str], apart: int) -> None:
+@given(pre=preflights, class_names=st.lists(names, min_size=1), apart=counts)
+def test_an_unfinished_check_is_read_as_it_was(
+    place: RunFolder, pre: Preflight, class_names: list[str], apart: int
+) -> None:
     found = UnfinishedCheck(
         class_names=tuple(class_names), preflight=pre, real_disagreements=apart, check={"status": "ERROR"}
     )
-    written = json.loads(json.dumps(found.as_json()))
-    schema.RESULTS(written)
-    assert UnfinishedCheck.from_json(written) == found
-
-
-@pytest.fixture(params=["run-0.1.0", "run-0.1.0-near-duplicates"])
-def old(request: pytest.FixtureRequest, tmp_path: Path) -> RunFolder:
-    return RunFolder.open(shutil.copytree(ASSETS / request.param, tmp_path / "run"))
-
-
-def test_a_run_of_an_old_version_is_counted_anew_once(old: RunFolder) -> None:
-    stored, found = old.results(), read_finished(old)
-    assert "behaviours_at_least" not in stored
-    assert found == read_finished(old, old.read_judged())
-    assert found.queries == stored["queries"] and found.preflight.margin == stored["preflight"]["margin"]
-    assert [each.name for each in found.filters] == [each["name"] for each in stored["filters"]]
-    write_results(old, found)
-    (old.path / "verdicts.npz").unlink()  # nothing is left to count
-    assert read_finished(old) == replace(found, schema_version=1)
-
-
-@pytest.mark.parametrize("name", ["queries", "preflight", "filters", "gan", "history"])
-def test_a_figure_that_is_missing_is_damage(old: RunFolder, name: str) -> None:
-    values = old.results()
-    del values[name]
-    old.file("results.json").write_text(json.dumps(values), encoding="utf-8")
-    with pytest.raises(UserError, match="it is damaged"):
-        read_results(old)
-
-
-def test_a_check_that_broke_off_is_not_taken_for_a_finished_search(old: RunFolder) -> None:
-    write_results(old, UnfinishedCheck(class_names=("a", "b"), check={"status": "ERROR"}))
-    assert isinstance(read_results(old), UnfinishedCheck)
+    write_results(place, found)
+    assert read_results(place) == found
     with pytest.raises(UserError, match="did not come to its end; go on with it"):
-        read_finished(old)
+        read_finished(place)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        *(({name: None}, name) for name in ("queries", "preflight", "filters", "gan", "history")),
+        ({"queries": -1}, "queries"),
+        ({"queries": True}, "queries"),
+        ({"seconds": float("nan")}, "seconds"),
+        ({"class_names": ["a\nb"] * 10}, "class_names"),
+        ({"history": {"queries": [1], "triggers": []}}, "its curves differ in length"),
+        ({"pair_counts": [[1]]}, "pair_counts: .*not one of 10 classes"),
+        ({"real_matrix": {"pairs": [[0, 10, 1]]}}, "real_matrix: .*not one of 10 classes"),
+        ({"real_matrix": {"pairs": [[0, 1]]}}, "real_matrix"),
+        ({"pair_counts": {}}, "pair_counts"),
+        ({"check": {"status": 3}}, "check"),
+    ],
+)
+def test_a_figure_that_is_missing_or_cannot_be_is_damage(
+    done_run: Path, place: RunFolder, change: dict[str, Any], said: str
+) -> None:
+    values = {**RunFolder.open(done_run).results(), **change}
+    place.file("results.json").write_text(json.dumps(values), encoding="utf-8")
+    with pytest.raises(UserError, match=rf"{said}.*the run folder is damaged"):
+        read_results(place)

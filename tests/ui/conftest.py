@@ -7,37 +7,28 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
-from diffgen.ui import missing
 from diffgen.ui.jobs import Jobs
-from diffgen.ui.place import Place
+from diffgen.ui.labelling import Sheets
+from diffgen.ui.place import Place, Seen
+from diffgen.ui.shared import Shared
+from tests.conftest import ASSETS
 from tests.ui.serving import ARGUMENTS, chromium, served
 
-ASSETS = Path(__file__).resolve().parent.parent / "assets"
+Take: TypeAlias = Callable[[str, Path], Path]
 HOSTILE = ("<img src=x onerror=document.title='hacked'>", "${document.title='hacked'}", "{{constructor}}")
 
 
-def take(name: str, folder: Path) -> Path:
-    """A copy of an old run whose models are where they are here."""
-    run = Path(shutil.copytree(ASSETS / name, folder))
-    file = run / "manifest.json"
-    manifest = json.loads(file.read_text(encoding="utf-8"))
-    for role, model in (("A", "a.onnx"), ("B", "b.onnx")):
-        manifest["files"][role]["path"] = str(ASSETS / model)
-    file.write_text(json.dumps(manifest), encoding="utf-8")
-    return run
-
-
 @pytest.fixture(scope="session")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+def place(tmp_path_factory: pytest.TempPathFactory, take: Take) -> Place:
     """Three runs: done, unfinished, and one whose classes have hostile names."""
     runs = tmp_path_factory.mktemp("place")
-    take("run-0.1.0-near-duplicates", runs / "done")
-    take("run-0.1.0-unfinished", runs / "unfinished")
-    hostile = take("run-0.1.0", runs / "hostile")
+    take("done", runs / "done")
+    take("unfinished", runs / "unfinished")
+    hostile = take("done", runs / "hostile")
     results = json.loads((hostile / "results.json").read_text(encoding="utf-8"))
     results["class_names"][: len(HOSTILE)] = HOSTILE
     (hostile / "results.json").write_text(json.dumps(results), encoding="utf-8")
@@ -46,14 +37,17 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return Place(runs.resolve(), (runs.resolve(),))
 
 
+def shared_of(place: Place, jobs: Jobs | None = None) -> Shared:
+    """What the tabs of a page over a place have in common."""
+    return Shared(place, jobs or Jobs(place), Seen(place), Sheets(place))
+
+
 TOKEN = "for-the-tests"
 
 
 @pytest.fixture(scope="session")
 def page(place: Place) -> Iterator[str]:
     """The address of the page, served by this process; who asks must know ``TOKEN``."""
-    if missing():
-        pytest.skip(f"The page needs {missing()}: pip install 'diffgen[ui]'.")
     with served(place, TOKEN, first="done") as address:
         yield address
 

@@ -5,21 +5,17 @@ from __future__ import annotations
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-import onnx
 import pytest
 
 from diffgen import api
-from diffgen.models import read_sidecar
 from diffgen.report.data import ConditionView, GateView
 from diffgen.ui import tab_behaviours
-from diffgen.ui.draw.verdict import verdict as verdict_of
 from diffgen.ui.jobs import Jobs
 from diffgen.ui.place import Place
+from diffgen.ui.tab_check import verdict as verdict_of
 from tests.ui.steps import TABS, choose, figure, go
 
 playwright = pytest.importorskip("playwright.sync_api", reason="pip install 'diffgen[test]' brings it")
@@ -46,8 +42,8 @@ _FIRST = {
 }
 
 
-def test_every_control_has_a_name(opened: Callable[..., Any]) -> None:
-    """Of every tab, with all that is folded open; and the pictures have a text."""
+def test_every_tab_has_names_and_fits_a_telephone_in_the_dark(opened: Callable[..., Any]) -> None:
+    """Every control has a name, with all that is folded open, and the pictures have a text."""
     page = opened()
     for tab in TABS:
         go(page, tab)
@@ -65,6 +61,15 @@ def test_every_control_has_a_name(opened: Callable[..., Any]) -> None:
         assert _UNNAMED.findall(seen) == [], tab
         assert page.locator("img:not([alt])").count() == 0, tab
         assert page.evaluate(_WIDER_THAN_THE_PAGE) <= 0, tab
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.emulate_media(color_scheme="dark")
+    page.reload()
+    playwright.expect(page.get_by_role("tab").locator("visible=true")).to_have_text([*TABS])
+    for tab in TABS:
+        go(page, tab)
+        page.locator(_FIRST[tab]).locator("visible=true").first.wait_for()
+        assert page.evaluate(_WIDER_THAN_THE_PAGE) <= 0, tab
+    assert page.evaluate("document.body.classList.contains('dark')")
 
 
 def test_what_has_no_name_is_found() -> None:
@@ -75,92 +80,6 @@ def test_what_has_no_name_is_found() -> None:
 
 
 _WIDER_THAN_THE_PAGE = "document.documentElement.scrollWidth - innerWidth"
-
-
-def test_every_tab_fits_a_telephone_in_the_dark(opened: Callable[..., Any]) -> None:
-    page = opened(width=390, scheme="dark")
-    playwright.expect(page.get_by_role("tab").locator("visible=true")).to_have_text([*TABS])
-    for tab in TABS:
-        go(page, tab)
-        page.locator(_FIRST[tab]).locator("visible=true").first.wait_for()
-        assert page.evaluate(_WIDER_THAN_THE_PAGE) <= 0, tab
-    assert page.evaluate("document.body.classList.contains('dark')")
-
-
-@pytest.mark.slow
-def test_models_are_picked_and_dropped(opened: Callable[..., Any], place: Place, tmp_path: Path) -> None:
-    """From the folders that were named by keyboard, from elsewhere by dropping; a file that is no model is told of."""
-    (place.runs / "more").mkdir()
-    shutil.copyfile(place.runs / "b.onnx", place.runs / "more" / "b.onnx")
-    (place.runs / "more" / "notes.txt").write_text("no model", encoding="utf-8")
-    (place.runs / "more" / "out.onnx").symlink_to(tmp_path / "secret.onnx")
-    (tmp_path / "secret.onnx").write_bytes(b"from elsewhere")
-    (tmp_path / "wrong.onnx").write_bytes(b"no model at all")
-    page = opened()
-    page.get_by_role("button", name="Pick models from a folder").click()
-    models, tree = page.locator("#dg-models textarea"), page.locator("#dg-tree-model")
-    tree.get_by_role("button", name="add the model a.onnx").click()
-    playwright.expect(models).to_have_value(f"{place.runs}/a.onnx")
-    folder = tree.get_by_role("button", name="open the folder more")
-    folder.focus()
-    page.keyboard.press("Enter")
-    picked = tree.get_by_role("button", name="add the model b.onnx")
-    playwright.expect(tree.get_by_role("listitem")).to_have_text(["..", "b.onnx"])
-    playwright.expect(tree.get_by_role("button", name="back to the folder above")).to_be_focused()
-    picked.focus()
-    page.keyboard.press("Enter")
-    playwright.expect(models).to_have_value(f"{place.runs}/a.onnx\n{place.runs}/more/b.onnx")
-    data = page.locator("#dg-data textarea, #dg-data input").first
-    data.fill("digits:test")
-    page.locator("input[type=file]").first.set_input_files(tmp_path / "wrong.onnx")
-    playwright.expect(models).to_have_value(re.compile(r"b\.onnx\n.*/\.ui/uploads/.*/wrong\.onnx$"))
-    cards = page.locator(".dg-model, .dg-note.dg-bad")
-    playwright.expect(cards).to_have_count(3)
-    playwright.expect(page.get_by_role("alert")).to_contain_text("wrong.onnx")
-    page.locator("input[type=file]").nth(1).set_input_files(tmp_path / "wrong.onnx")
-    playwright.expect(page.locator("#dg-data textarea, #dg-data input").first).to_have_value(
-        re.compile(r"wrong\.onnx$")
-    )
-    playwright.expect(page.get_by_role("alert").first).to_contain_text("wrong.onnx")
-
-
-@pytest.fixture
-def inverted(place: Place) -> Iterator[Path]:
-    """A model that wants black and white the other way round."""
-    model = onnx.load(place.runs / "a.onnx")
-    given = model.graph.input[0].name
-    for node in model.graph.node:
-        node.input[:] = ["turned" if each == given else each for each in node.input]
-    model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(1, np.float32), "one"))
-    model.graph.node.insert(0, onnx.helper.make_node("Sub", ["one", given], ["turned"]))
-    onnx.save(model, place.runs / "inverted.onnx")
-    yield place.runs / "inverted.onnx"
-    for each in place.runs.glob("inverted.onnx*"):
-        each.unlink()
-
-
-@pytest.mark.usefixtures("stopped")
-def test_a_model_is_fed_as_its_card_says(opened: Callable[..., Any], place: Place, inverted: Path) -> None:
-    """Before a search with a model that is fed wrongly the page asks; with the button on its card it no longer is."""
-    page = opened()
-    page.locator("#dg-models textarea").fill("inverted.onnx\nb.onnx")
-    page.get_by_role("button", name="digits:test").click()
-    cards = page.locator(".dg-model")
-    playwright.expect(cards).to_have_count(2)
-    playwright.expect(cards.first).to_contain_text("fed wrongly")
-    start, feed = page.get_by_role("button", name="Start the search"), page.get_by_role("button", name="feed A like")
-    page.get_by_label("Name of the run").locator("visible=true").fill("fed")
-    start.click()
-    playwright.expect(page.locator("#dg-doubt")).to_contain_text("hardly more often than by guessing")
-    assert Jobs(place).of("fed") is None
-    feed.click()
-    playwright.expect(cards.first).to_contain_text("fed as: as the sidecar says")
-    playwright.expect(page.get_by_role("button", name="Start all the same")).to_have_count(0)
-    assert read_sidecar(inverted).preprocessing.invert
-    playwright.expect(cards).to_have_count(2)
-    start.click()
-    playwright.expect(page.get_by_role("tab", name="Live", exact=True, selected=True)).to_be_visible()
-    assert Jobs(place).of("fed").alive
 
 
 def test_from_the_matrix_to_one_picture_by_keyboard(opened: Callable[..., Any]) -> None:
@@ -254,7 +173,10 @@ def test_a_page_that_was_used_in_a_hurry_comes_to_rest(opened: Callable[..., Any
 @pytest.mark.usefixtures("stopped")
 @pytest.mark.timeout(3000)
 def test_three_browsers_see_one_run(opened: Callable[..., Any], place: Place) -> None:
-    """All see the same figures while a search goes on, one stops it, and the others see it; stages are read out."""
+    """All see the same figures while a search goes on, one stops it, and the others see it; stages are read out.
+
+    Who opens the page while something runs sees it; what is drawn anew again and again closes no fold, and opens none.
+    """
     words = [*(str(place.runs / each) for each in ("a.onnx", "b.onnx")), "--data", "digits:test"]
     words += ["-o", str(place.runs / "seen"), "--technique", "real_data", "--budget", "50000000q"]
     words += ["--set", "data_labels=ignore", "--set", "filters.names=[]", "--set", "search.population=50"]
@@ -262,11 +184,18 @@ def test_three_browsers_see_one_run(opened: Callable[..., Any], place: Place) ->
     pages = [opened("seen", another=True) for _ in range(3)]
     heard = pages[0].locator("#dg-status").get_by_role("status")
     for page in pages:
-        go(page, "Live")
+        playwright.expect(page.get_by_role("tab", name="Live", exact=True, selected=True)).to_be_visible()
         page.locator("#dg-live-finds .dg-thumb").first.wait_for()
         assert _UNNAMED.findall(page.locator("body").aria_snapshot()) == []
     playwright.expect(heard).to_have_text(re.compile(r"^running\s+Searching for disagreements$"))
     playwright.expect(pages[0].get_by_role("progressbar", name="Searching for disagreements")).to_be_visible()
+    fold = pages[0].locator("details.dg-said")
+    for open_now in (True, False):
+        fold.locator("summary").click()
+        before = figure(pages[0], "disagreements written")
+        while figure(pages[0], "disagreements written") == before:
+            pages[0].wait_for_timeout(200)
+        assert fold.locator("ul").is_visible() is open_now
     while len({figure(page, "disagreements written") for page in pages}) > 1:
         pages[0].wait_for_timeout(200)
     pages[1].get_by_role("button", name="Stop", exact=True).click()
@@ -316,19 +245,7 @@ def test_what_was_chosen_last_is_what_is_shown(opened: Callable[..., Any], place
     playwright.expect(page.locator("#dg-matrix small")).to_have_text(f"{expected:,} pictures")
 
 
-@pytest.mark.parametrize("width", [1280, pytest.param(390, marks=pytest.mark.slow)])
-def test_a_reload_lands_on_the_same_tab_and_run(opened: Callable[..., Any], width: int) -> None:
-    page = opened(width=width)
-    for tab in ("Live", "Runs"):
-        go(page, tab)
-        page.wait_for_function(f"() => location.hash === '#{tab.lower()}'")
-        page.reload()
-        playwright.expect(page.get_by_role("tab", name=tab, exact=True, selected=True)).to_be_visible()
-        playwright.expect(page.get_by_label("Run", exact=True).first).to_have_value("done")
-        page.locator(_FIRST[tab]).locator("visible=true").first.wait_for()
-
-
-def test_back_and_forward_lead_through_tabs_and_runs(opened: Callable[..., Any]) -> None:
+def test_back_forward_and_a_reload_lead_to_tab_and_run(opened: Callable[..., Any]) -> None:
     """A run that is opened from the list is one step, though tab and run change."""
     page = opened()
     page.wait_for_function("() => location.hash === '#run'")
@@ -345,6 +262,9 @@ def test_back_and_forward_lead_through_tabs_and_runs(opened: Callable[..., Any])
     for run, tab in steps:
         page.go_forward()
         _is_at(page, run, tab)
+    page.reload()
+    _is_at(page, *steps[-1])
+    page.locator(_FIRST["Behaviours"]).locator("visible=true").first.wait_for()
 
 
 def _is_at(page: Any, run: str, tab: str) -> None:
@@ -354,16 +274,7 @@ def _is_at(page: Any, run: str, tab: str) -> None:
     page.wait_for_timeout(300)  # longer than the page waits before it writes a step
 
 
-def test_a_tab_says_that_it_is_loading(opened: Callable[..., Any]) -> None:
-    page = opened()
-    page.route("**/queue/join*", lambda route: None)  # nothing is answered
-    page.reload()
-    for tab in ("Live", "Behaviours", "Label", "Check", "Runs"):
-        go(page, tab)
-        playwright.expect(page.locator(".dg-loading").locator("visible=true")).to_have_text("Loading ...")
-
-
-def test_what_is_read_out_is_words(opened: Callable[..., Any]) -> None:
+def test_what_is_read_out_is_words_and_a_tab_says_that_it_is_loading(opened: Callable[..., Any]) -> None:
     """Gradio itself reads out that something has ended by a name that it has in no language."""
     page = opened()
     page.evaluate("""() => {
@@ -377,6 +288,11 @@ def test_what_is_read_out_is_words(opened: Callable[..., Any]) -> None:
     page.locator("#dg-models textarea").blur()
     page.wait_for_function("() => heard.includes('done')")
     assert not [each for each in page.evaluate("heard") if each and "common." in each]
+    page.route("**/queue/join*", lambda route: None)  # nothing is answered
+    page.reload()
+    for tab in ("Live", "Behaviours", "Label", "Check", "Runs"):
+        go(page, tab)
+        playwright.expect(page.locator(".dg-loading").locator("visible=true")).to_have_text("Loading ...")
 
 
 def test_what_was_typed_under_run_is_there_after_a_reload(opened: Callable[..., Any]) -> None:
@@ -395,45 +311,25 @@ def test_what_was_typed_under_run_is_there_after_a_reload(opened: Callable[..., 
     playwright.expect(models).to_have_value("")
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("stopped")
-def test_what_runs_is_shown_and_a_fold_stays_open(opened: Callable[..., Any], place: Place) -> None:
-    """Who opens the page while something runs sees it; what is drawn anew again and again closes nothing."""
-    words = [*(str(place.runs / each) for each in ("a.onnx", "b.onnx")), "--data", "digits:test"]
-    words += ["-o", str(place.runs / "folded"), "--technique", "real_data", "--budget", "50000000q"]
-    words += ["--set", "data_labels=ignore", "--set", "filters.names=[]", "--set", "search.population=50"]
-    Jobs(place).start("compare", "folded", words)
-    page = opened("folded")
-    playwright.expect(page.get_by_role("tab", name="Live", exact=True, selected=True)).to_be_visible()
-    page.locator("#dg-live-finds .dg-thumb").first.wait_for()
-    fold = page.locator("details.dg-said")
-    fold.locator("summary").click()
-    playwright.expect(fold.locator("ul")).to_be_visible()
-    before = figure(page, "disagreements written")
-    while figure(page, "disagreements written") == before:
-        page.wait_for_timeout(200)
-    playwright.expect(fold.locator("ul")).to_be_visible()
-    fold.locator("summary").click()
-    before = figure(page, "disagreements written")
-    while figure(page, "disagreements written") == before:
-        page.wait_for_timeout(200)
-    playwright.expect(fold.locator("ul")).to_be_hidden()
-
-
 _CUT = """() => [...document.querySelectorAll('.dg-matrix th')].filter(({offsetParent}) => offsetParent).flatMap(
   (each) => [each, each.firstElementChild ?? each]).filter(
   (each) => each.scrollWidth > each.clientWidth + 1 || each.scrollHeight > each.clientHeight + 1 ||
     getComputedStyle(each).textOverflow === 'ellipsis').map((each) => each.textContent)"""
 
 
-@pytest.mark.parametrize("width", [pytest.param(1280, marks=pytest.mark.slow), 390])
-def test_names_of_classes_are_whole_in_the_matrix(opened: Callable[..., Any], width: int) -> None:
-    page = opened("hostile", width=width)
+def test_names_of_classes_are_whole_in_the_matrix_and_hostile_ones_run_nothing(opened: Callable[..., Any]) -> None:
+    page = opened("hostile", width=390)
     go(page, "Behaviours")
-    page.locator("#dg-matrix th").first.wait_for()
+    page.locator("#dg-behaviours button.dg-group").first.wait_for()
     assert page.locator("#dg-matrix th[title]").count() == page.locator("#dg-matrix th").count() > 10
-    assert page.evaluate(_CUT) == []
-    assert page.evaluate(_WIDER_THAN_THE_PAGE) <= 0
+    for width in (390, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate(_CUT) == []
+        assert page.evaluate(_WIDER_THAN_THE_PAGE) <= 0
+    text = page.locator("#dg-behaviours").inner_text() + page.locator("#dg-matrix").inner_text()
+    for each in ("<img src=x", "{{constructor}}", "${document.title"):
+        assert each in text
+    assert page.title() != "hacked"
 
 
 @pytest.mark.slow
@@ -471,17 +367,6 @@ def test_a_verdict_comes_before_the_form_on_a_telephone(opened: Callable[..., An
     assert verdict.bounding_box()["y"] < form.bounding_box()["y"]
     page.set_viewport_size({"width": 1280, "height": 900})
     assert form.bounding_box()["x"] < verdict.bounding_box()["x"]
-
-
-def test_hostile_names_run_nothing(opened: Callable[..., Any]) -> None:
-    page = opened("hostile")
-    go(page, "Behaviours")
-    page.locator("#dg-behaviours button.dg-group").first.wait_for()
-    text = page.locator("#dg-behaviours").inner_text() + page.locator("#dg-matrix").inner_text()
-    assert "<img src=x" in text
-    assert "{{constructor}}" in text
-    assert "${document.title" in text
-    assert page.title() != "hacked"
 
 
 @pytest.mark.slow

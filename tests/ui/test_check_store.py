@@ -7,14 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from diffgen import api
 from diffgen.report.data import GateBehaviour, GateView
-from diffgen.ui.jobs import Jobs
-from diffgen.ui.labelling import Sheets
 from diffgen.ui.place import Place
-from diffgen.ui.seen import Seen
-from tests.ui.conftest import take
-
-pytest.importorskip("gradio", reason="pip install 'diffgen[ui]' brings it")
+from diffgen.ui.tab_check import Pages, _accepted, _offer, _own_store
+from tests.ui.conftest import Take, shared_of
 
 
 @pytest.mark.parametrize(
@@ -30,19 +27,17 @@ pytest.importorskip("gradio", reason="pip install 'diffgen[ui]' brings it")
     ],
 )
 def test_what_is_accepted_goes_into_the_store_of_the_check(
-    tmp_path: Path, begun: str | None, recorded: str, own: str, told: str
+    tmp_path: Path, begun: str | None, recorded: str, own: str, told: str, take: Take
 ) -> None:
-    from diffgen.ui.shared import Shared
-    from diffgen.ui.tab_check import Pages, _offer, _own_store
 
     where = {each: str(tmp_path / each) for each in ("runs", "files", "elsewhere")}
     place = Place(Path(where["runs"]), (Path(where["files"]),))
-    file = take("run-0.1.0", place.runs / "run") / "manifest.json"
+    file = take("done", place.runs / "run") / "manifest.json"
     manifest = json.loads(file.read_text(encoding="utf-8"))
     manifest["check"] = {"store": begun and begun.format(**where)}
     file.write_text(json.dumps(manifest), encoding="utf-8")
     view = GateView("run", "FAIL", "A", "B", "digits", (), (), False, recorded.format(**where), "", "", 0)
-    store, problem = _own_store(Shared(place, Jobs(place), Seen(place), Sheets(place)), view)
+    store, problem = _own_store(shared_of(place), view)
     assert store == own.format(**where)
     assert (f"may not write into the store of this check, {told.format(**where)};" in problem) == bool(told)
     named = Path(store).name or "the store that the field names"
@@ -54,7 +49,6 @@ def test_what_is_accepted_goes_into_the_store_of_the_check(
     [(0, [], True), (12, [], True), (13, [], False), (13, [1], True), (30, [1, 0, 2], True), (30, [2], False)],
 )
 def test_what_is_new_is_accepted_when_all_of_it_was_shown(new: int, turned: list[int], offered: bool) -> None:
-    from diffgen.ui.tab_check import Pages, _offer
 
     made = [GateBehaviour((0, 1), ("zero", "one"), at, 1, at < new, 0.1, False) for at in range(40)]
     view = GateView("run", "FAIL", "A", "B", "digits", (), tuple(made), False, "st", "", "", 0)
@@ -66,8 +60,6 @@ def test_what_is_new_is_accepted_when_all_of_it_was_shown(new: int, turned: list
 
 def test_the_name_of_a_store_stays_text() -> None:
     """The folder of the runs may have any name."""
-    from diffgen import api
-    from diffgen.ui.tab_check import _accepted
 
     said = _accepted(api.AcceptResult("/runs/<img src=x onerror=alert(1)>/st", 1, 2))
     assert said == "1 behaviour was added to /runs/&lt;img src=x onerror=alert(1)&gt;/st; 2 were known."

@@ -6,6 +6,7 @@ import base64
 import re
 from collections import Counter
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 from hypothesis import given, settings
@@ -15,14 +16,10 @@ from hypothesis.extra import numpy as arrays
 from diffgen import api
 from diffgen.data.picture_file import decode
 from diffgen.report.data import GateBehaviour, GateView, Picture
-from diffgen.ui.draw.curves import curve
-from diffgen.ui.draw.found import pictures
-from diffgen.ui.draw.matrix import matrix
-from diffgen.ui.draw.models import contact_sheet
-from diffgen.ui.draw.parts import badge, cards, note, pager, table, thumbnails
-from diffgen.ui.draw.strip import strip_of
-from diffgen.ui.draw.verdict import verdict
-from tests.ui.conftest import ASSETS
+from diffgen.ui.choosing import contact_sheet
+from diffgen.ui.finds import matrix, pictures
+from diffgen.ui.pieces import badge, cards, curve, note, pager, strip_of, table, thumbnails
+from diffgen.ui.tab_check import verdict
 
 HOSTILE = "</b><script>alert(1)</script>\" onload='x'"
 
@@ -122,13 +119,14 @@ class _Buttons(HTMLParser):
             self.pages.append((int(found["data-page"] or 0), "disabled" in found))
 
 
-def test_red_frames_are_explained() -> None:
-    finds = api.browse(ASSETS / "run-0.1.0")
+def test_red_frames_are_explained(done_run: Path) -> None:
+    finds = api.browse(done_run)
+    vars(finds.triggers)["faults"] = np.zeros((len(finds), 2), dtype=bool)
     numbers = finds.numbers(api.Wanted())
     assert "red" not in pictures(finds, numbers, "run", "", 0, None)
     wrong = np.zeros((len(finds), 2), dtype=bool)
     wrong[numbers[1], 1] = True
-    vars(finds.triggers)["faults"] = wrong  # as of a run that had a jury
+    vars(finds.triggers)["faults"] = wrong
     drawn = pictures(finds, numbers, "run", "", 0, None)
     assert "a red frame: the jury says who is wrong" in drawn
     assert drawn.count("dg-wrong") == drawn.count('says who is wrong" title=') == 1

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from diffgen.cli import build_parser
 from diffgen.errors import UserError
-from diffgen.ui.guard import LOCAL_NAMES, Guard
-from diffgen.ui.guard import TOKEN as TOKEN_RULE
 from diffgen.ui.place import Place
-from diffgen.ui.server import Address, listen, opened
+from diffgen.ui.server import LOCAL_NAMES, Address, Guard, listen, opened
+from diffgen.ui.server import TOKEN as TOKEN_RULE
 
 TOKEN = "secret-00"
 _SIGNED = {"cookie": f"other={{}}; diffgen-token-7860={TOKEN}; =odd; a,b=1"}  # among those of other programs

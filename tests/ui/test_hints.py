@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from diffgen.ui.hints import hint, refusal
+from diffgen.errors import UserError
+from diffgen.ui import form
+from diffgen.ui.form import hint, refusal
 from diffgen.ui.place import Place
-
-ASSETS = Path(__file__).resolve().parent.parent / "assets"
+from diffgen.ui.tab_check import check_words
+from tests.conftest import ASSETS
+from tests.ui.conftest import shared_of
 
 
 def test_options_are_named_as_the_fields_that_they_are() -> None:
@@ -26,17 +29,9 @@ def test_options_are_named_as_the_fields_that_they_are() -> None:
 
 def test_a_check_can_be_told_to_leave_labels_aside(tmp_path: Path) -> None:
     """What the refusal of a check tells the user to say can be said on its tab."""
-    pytest.importorskip("gradio", reason="pip install 'diffgen[ui]' brings it")
-    from diffgen.errors import UserError
-    from diffgen.ui import form
-    from diffgen.ui.jobs import Jobs
-    from diffgen.ui.labelling import Sheets
-    from diffgen.ui.seen import Seen
-    from diffgen.ui.shared import Shared
-    from diffgen.ui.tab_check import check_words
 
     place = Place(tmp_path, (ASSETS,))
-    shared = Shared(place, Jobs(place), Seen(place), Sheets(place))
+    shared = shared_of(place)
     fields = (*form.limits(), *form.check_fields())
     values = tuple("ignore" if each.setting.key == "data_labels" else each.start for each in fields)
     given = ("a.onnx", "b.onnx", "digits:test", "500q", 0, "", "mine")

@@ -16,16 +16,16 @@ import pytest
 
 from diffgen import api
 from diffgen.errors import UserError
-from diffgen.ui.jobs import Jobs
 from diffgen.ui.labelling import Sheets
-from diffgen.ui.place import Place
-from diffgen.ui.seen import Seen
-from tests.ui.conftest import take
+from diffgen.ui.place import Place, Seen
+from diffgen.ui.routes import add_routes
+from diffgen.ui.tab_label import _put
+from tests.ui.conftest import Take, shared_of
 
 
-def test_a_vote_replaces_the_file_whole(tmp_path: Path) -> None:
+def test_a_vote_replaces_the_file_whole(tmp_path: Path, take: Take) -> None:
     """What was said before stays on the disk until the new file is complete: it is the only copy."""
-    take("run-0.1.0-near-duplicates", tmp_path / "run")
+    take("done", tmp_path / "run")
     sheets = Sheets(Place(tmp_path, (tmp_path,)))
     sheets.make("run", 3)
     first, second, _ = sheets.ids("run")
@@ -42,11 +42,11 @@ def test_a_vote_replaces_the_file_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", [".ui", ".ui/labels", ".ui/labels/run", "{sheet}", "{sheet}/pictures"])
-def test_a_sheet_is_neither_drawn_nor_removed_through_a_link(tmp_path: Path, where: str) -> None:
+def test_a_sheet_is_neither_drawn_nor_removed_through_a_link(tmp_path: Path, where: str, take: Take) -> None:
     """A folder of runs may come from a stranger, and with it what the page keeps there."""
     runs, theirs = tmp_path / "runs", tmp_path / "theirs"
     place = Place(runs, (runs,))
-    take("run-0.1.0-near-duplicates", runs / "run")
+    take("done", runs / "run")
     sheets = Sheets(place)
     sheets.make("run", 1)
     identifier, *_ = sheets.ids("run")
@@ -68,8 +68,8 @@ def test_a_sheet_is_neither_drawn_nor_removed_through_a_link(tmp_path: Path, whe
 
 
 @pytest.mark.parametrize("name", ["labels.csv", "by-Ada.csv", "pictures"])
-def test_a_sheet_shows_no_file_behind_a_link(tmp_path: Path, name: str) -> None:
-    take("run-0.1.0-near-duplicates", tmp_path / "run")
+def test_a_sheet_shows_no_file_behind_a_link(tmp_path: Path, name: str, take: Take) -> None:
+    take("done", tmp_path / "run")
     sheets = Sheets(Place(tmp_path, (tmp_path,)))
     sheets.make("run", 1)
     identifier, *_ = sheets.ids("run")
@@ -86,14 +86,12 @@ def test_a_sheet_shows_no_file_behind_a_link(tmp_path: Path, name: str) -> None:
         look[name]("run")
 
 
-def test_a_run_of_a_name_that_was_used_before_starts_anew(tmp_path: Path) -> None:
+def test_a_run_of_a_name_that_was_used_before_starts_anew(tmp_path: Path, take: Take) -> None:
     """The folder was deleted beside the page, and made again: what was of the old run is not shown as the new one's."""
-    pytest.importorskip("gradio", reason="pip install 'diffgen[ui]' brings it")
-    from diffgen.ui.shared import Shared
 
     place = Place(tmp_path, (tmp_path,))
-    shared = Shared(place, Jobs(place), Seen(place), Sheets(place))
-    run = take("run-0.1.0-near-duplicates", tmp_path / "run")
+    shared = shared_of(place)
+    run = take("done", tmp_path / "run")
     shared.sheets.make("run", 3)
     first, *_ = shared.sheets.ids("run")
     shared.sheets.vote("run", "Ada", first, "3")
@@ -103,7 +101,7 @@ def test_a_run_of_a_name_that_was_used_before_starts_anew(tmp_path: Path) -> Non
     assert "label" in job.problem
     assert shared.job("run", "select") == job
     shutil.rmtree(run)
-    take("run-0.1.0-near-duplicates", run)
+    take("done", run)
     assert shared.sheets.said("run", "Ada") == {first: "3"}  # moved away and back: it is the same run
     manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
     manifest["created"] = (datetime.now(UTC) + timedelta(minutes=1)).isoformat(timespec="seconds")
@@ -116,9 +114,9 @@ def test_a_run_of_a_name_that_was_used_before_starts_anew(tmp_path: Path) -> Non
     assert [*tmp_path.glob(".ui/labels/*")] == []
 
 
-def test_two_pages_lose_no_vote_of_each_other(tmp_path: Path) -> None:
+def test_two_pages_lose_no_vote_of_each_other(tmp_path: Path, take: Take) -> None:
     """One person in two windows, each of a page of its own: every vote reads the file and writes it again."""
-    take("run-0.1.0-near-duplicates", tmp_path / "run")
+    take("done", tmp_path / "run")
     place = Place(tmp_path, (tmp_path,))
     Sheets(place).make("run", 6)
     ids = Sheets(place).ids("run")
@@ -138,9 +136,9 @@ def test_two_pages_lose_no_vote_of_each_other(tmp_path: Path) -> None:
         assert Sheets(place).said("run", "Ada") == dict.fromkeys(ids, label)
 
 
-def test_a_label_that_is_taken_away_goes_from_the_run_too(tmp_path: Path) -> None:
+def test_a_label_that_is_taken_away_goes_from_the_run_too(tmp_path: Path, take: Take) -> None:
     """A sheet of a person may leave open what another one labels; what nobody labels any more has no label."""
-    take("run-0.1.0-near-duplicates", tmp_path / "run")
+    take("done", tmp_path / "run")
     sheets = Sheets(Place(tmp_path, (tmp_path,)))
     sheets.make("run", 6)
     ids = sheets.ids("run")
@@ -155,26 +153,22 @@ def test_a_label_that_is_taken_away_goes_from_the_run_too(tmp_path: Path) -> Non
     assert api.label_counts(tmp_path / "run")[1]["human"] == 4
 
 
-def test_one_label_is_told_of_as_one(tmp_path: Path) -> None:
-    pytest.importorskip("gradio", reason="pip install 'diffgen[ui]' brings it")
-    from diffgen.ui.shared import Shared
-    from diffgen.ui.tab_label import _put
+def test_one_label_is_told_of_as_one(tmp_path: Path, take: Take) -> None:
 
-    take("run-0.1.0-near-duplicates", tmp_path / "run")
+    take("done", tmp_path / "run")
     place = Place(tmp_path, (tmp_path,))
-    shared = Shared(place, Jobs(place), Seen(place), Sheets(place))
+    shared = shared_of(place)
     shared.sheets.make("run", 3)
     for identifier, label in zip(shared.sheets.ids("run"), ("3", "invalid"), strict=False):
         shared.sheets.vote("run", "Ada", identifier, label)
     assert "1 picture has a class, 1 shows none, 1 is undecided." in _put(shared, "run")
 
 
-def test_what_no_class_is_called_is_no_label(tmp_path: Path) -> None:
+def test_what_no_class_is_called_is_no_label(tmp_path: Path, take: Take) -> None:
     """One would keep the labels of all people from the run, where the classes are asked for."""
     httpx, fastapi = pytest.importorskip("httpx"), pytest.importorskip("fastapi")
-    from diffgen.ui.routes import add_routes
 
-    take("run-0.1.0-near-duplicates", tmp_path / "run")
+    take("done", tmp_path / "run")
     place = Place(tmp_path, (tmp_path,))
     sheets = Sheets(place)
     sheets.make("run", 2)
@@ -196,11 +190,10 @@ def test_what_no_class_is_called_is_no_label(tmp_path: Path) -> None:
     assert (sheets.put("run").labelled, sheets.put("run").invalid) == (1, 1)
 
 
-def test_a_vote_that_waits_holds_up_nobody_else(tmp_path: Path) -> None:
+def test_a_vote_that_waits_holds_up_nobody_else(tmp_path: Path, take: Take) -> None:
     httpx, fastapi = pytest.importorskip("httpx"), pytest.importorskip("fastapi")
-    from diffgen.ui.routes import add_routes
 
-    take("run-0.1.0-near-duplicates", tmp_path / "run")
+    take("done", tmp_path / "run")
     place = Place(tmp_path, (tmp_path,))
     sheets = Sheets(place)
     sheets.make("run", 1)

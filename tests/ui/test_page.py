@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import shutil
 import signal
@@ -23,6 +24,7 @@ import pytest
 from diffgen import api
 from diffgen.data.picture_file import decode
 from diffgen.runs.folder import RunFolder
+from diffgen.runs.outputs import hold
 from diffgen.ui.jobs import Jobs
 from diffgen.ui.labelling import Sheets
 from diffgen.ui.place import Place
@@ -32,7 +34,6 @@ from tests.ui.serving import served
 pytest.importorskip("gradio_client", reason="pip install 'diffgen[test]' brings it")
 httpx = pytest.importorskip("httpx", reason="it comes with gradio")
 
-_ALL = ("distinct", "any", "any", "any", "any")
 _JSON = {"Content-Type": "application/json"}
 _PATIENCE = 600  # seconds that a job may take on a busy machine
 
@@ -73,14 +74,14 @@ def started(client: Any, **changes: Any) -> list[Any]:
     return values
 
 
-def ended(client: Any, run: str) -> dict[str, Any]:
-    """What Live shows when the run's process is over."""
+def ended(place: Place, run: str) -> api.RunLine:
+    """What is known of a run when its process is over."""
     until = time.monotonic() + _PATIENCE
-    while (seen := client.predict(run, api_name="/live"))["alive"]:
-        assert time.monotonic() < until, seen
+    while (job := Jobs(place).of(run)) is not None and job.alive:
+        assert time.monotonic() < until, job.state()
         time.sleep(0.3)
-    found: dict[str, Any] = seen
-    return found
+    assert job is not None and job.problem == ""
+    return api.describe_run(place.runs / run)
 
 
 def test_the_page_comes_from_here_alone(http: Any) -> None:
@@ -145,9 +146,8 @@ def test_the_zip_holds_what_export_writes(http: Any, place: Place, tmp_path: Pat
     assert all(found[name] == files[name].read_bytes() for name in pictures)
 
 
-def test_a_report_is_a_page_of_nowhere(http: Any, place: Place) -> None:
-    assert http.get("/files/done/report.html").text == "The run done has no report yet."
-    api.draw_report(place.runs / "done")
+def test_a_report_is_a_page_of_nowhere(http: Any) -> None:
+    assert http.get("/files/unfinished/report.html").text == "The run unfinished has no report yet."
     policy = http.get("/files/done/report.html").headers["content-security-policy"]
     assert policy.startswith("sandbox")
     assert "allow-same-origin" not in policy
@@ -155,12 +155,10 @@ def test_a_report_is_a_page_of_nowhere(http: Any, place: Place) -> None:
 
 
 def test_runs_behaviours_and_pictures(client: Any, place: Place) -> None:
-    assert set(client.predict(api_name="/runs")) >= {"done", "unfinished", "hostile"}
-    found = client.predict("done", *_ALL, api_name="/behaviours")
     finds = api.browse(place.runs / "done")
-    assert found["pictures"] == len(finds.numbers(api.Wanted()))
-    first = finds.find(found["first"][0])
-    said = client.predict("done", found["first"][0], api_name="/picture")
+    number = int(finds.numbers(api.Wanted())[0])
+    first = finds.find(number)
+    said = client.predict("done", number, api_name="/picture")
     assert all(
         f"{role} says {finds.class_names[label]}" in said
         for role, label in zip("AB", first.picture.labels, strict=True)
@@ -169,13 +167,10 @@ def test_runs_behaviours_and_pictures(client: Any, place: Place) -> None:
 
 
 def test_hostile_names_stay_text(client: Any, place: Place) -> None:
-    found = client.predict("hostile", *_ALL, api_name="/behaviours")
-    first = next(each for each in found["behaviours"] if 0 in each["labels"])
-    labels = api.browse(place.runs / "hostile").triggers.labels
-    number = next(number for number in found["first"] if labels[number].tolist() == first["labels"])
-    pages = [client.predict("hostile", number, api_name="/picture")]
-    assert any("&lt;img src=x" in page for page in pages)
-    assert not any(HOSTILE[0] in page for page in pages)
+    finds = api.browse(place.runs / "hostile")
+    page = client.predict("hostile", int(finds.numbers(api.Wanted("all", label=0))[0]), api_name="/picture")
+    assert "&lt;img src=x" in page
+    assert HOSTILE[0] not in page
 
 
 def test_two_people_label_and_their_kappa_is_told(client: Any, http: Any, place: Place) -> None:
@@ -289,13 +284,11 @@ def test_a_run_goes_its_whole_way(client: Any, place: Place) -> None:
     client.predict(*form, api_name="/start")
     with pytest.raises(Exception, match=r"already|works on the run"):
         client.predict(*form, api_name="/start")
-    seen = ended(client, "whole")
-    assert (seen["status"], seen["problem"]) == ("done", "")
-    assert seen["figures"]["queries"] == 400
-    assert seen["triggers"] == seen["figures"]["triggers"] > 0
-    found = client.predict("whole", "all", *_ALL[1:], api_name="/behaviours")
-    assert found["pictures"] > 0
-    assert "made from real image" in client.predict("whole", found["first"][0], api_name="/picture")
+    seen = ended(place, "whole")
+    assert (seen.status, seen.problem) == ("done", "")
+    assert seen.figures is not None and seen.figures["queries"] == 400
+    assert seen.triggers == seen.figures["triggers"] > 0
+    assert "made from real image" in client.predict("whole", 0, api_name="/picture")
     assert "Settings that differ" in client.predict("whole", "done", api_name="/beside")
     assert "no check" in client.predict("whole", api_name="/verdict")
     with pytest.raises(Exception, match="not its name"):
@@ -311,7 +304,7 @@ def test_a_candidate_is_checked_and_accepted(client: Any, place: Place) -> None:
     """It is accepted into the store of the check, also after a reload, when the field has another one."""
     words = ["a.onnx", "b.onnx", "digits:test", "1000q", 0, "mine", "gate", *[""] * 8]
     client.predict(*words, api_name="/start_check")
-    ended(client, "gate")
+    ended(place, "gate")
     said = client.predict("gate", "regressions", api_name="/verdict")
     assert "Conditions" in said and "were new to mine" in said
     client.predict("gate", "regressions", api_name="/accept")
@@ -402,8 +395,18 @@ def _said(client: Any, calls: list[dict[str, Any]]) -> list[str]:
 
 
 def test_what_was_dropped_is_gone_when_the_page_ends(tmp_path: Path) -> None:
+    """What a killed page left goes when another one starts; what a living one holds, and what a run keeps, stays."""
     place = Place(tmp_path, (tmp_path,))
+    folders = [place.own("uploads", name) for name in ("page-killed", "page-living", "kept")]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        (folder / "a.onnx").write_bytes(b"a")
+        os.utime(folder, (0, 0))
+    held = hold(folders[1])
+    assert held is not None
     with served(place, TOKEN) as address:
         answer = httpx.post(f"{address}gradio_api/upload", files={"files": ("b.onnx", b"b")}, headers=known(address))
         assert Path(answer.json()[0]).read_bytes() == b"b"
-    assert [*place.own("uploads").iterdir()] == []
+        assert not folders[0].exists()
+    assert sorted(place.own("uploads").iterdir()) == sorted(folders[1:])
+    os.close(held)

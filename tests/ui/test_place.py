@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diffgen.errors import UserError
+from diffgen.ui.choosing import tree
 from diffgen.ui.place import Place, lines
-from tests.ui.conftest import take
+from tests.ui.conftest import Take
 
 
 @pytest.fixture
@@ -113,8 +114,6 @@ def test_a_missing_folder_of_files_is_named(tmp_path: Path) -> None:
 
 def test_files_of_mnist_and_weights_can_be_picked(here: Place) -> None:
     """The labels of MNIST are no images of their own."""
-    pytest.importorskip("gradio", reason="pip install 'diffgen[ui]' brings it")
-    from diffgen.ui.picker import tree
 
     folder = here.files[0]
     for name in ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz", "resnet20.th", "notes.gz"):
@@ -126,7 +125,7 @@ def test_files_of_mnist_and_weights_can_be_picked(here: Place) -> None:
     assert "notes.gz" not in listed
 
 
-def test_a_run_whose_name_no_page_can_show_hides_no_other(tmp_path: Path) -> None:
-    take("run-0.1.0-unfinished", tmp_path / "run")
+def test_a_run_whose_name_no_page_can_show_hides_no_other(tmp_path: Path, take: Take) -> None:
+    take("unfinished", tmp_path / "run")
     shutil.copytree(tmp_path / "run", os.fsdecode(os.fsencode(tmp_path) + b"/run-\xff"))
     assert [each.name for each in lines(Place(tmp_path, (tmp_path,)))] == ["run"]

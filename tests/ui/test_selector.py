@@ -8,15 +8,15 @@ from pathlib import Path
 
 from diffgen import api
 from diffgen.labels.sheet import image_id
-from diffgen.ui.draw.selector import selector
 from diffgen.ui.labelling import Sheets
 from diffgen.ui.place import Place
-from tests.ui.conftest import take
+from diffgen.ui.tab_label import selector
+from tests.ui.conftest import Take
 
 
-def test_from_labels_of_the_page_to_the_gain(tmp_path: Path) -> None:
+def test_from_labels_of_the_page_to_the_gain(tmp_path: Path, take: Take) -> None:
     """Ada says of some pictures what A says, of others what B says: there is something to learn."""
-    run = take("run-0.1.0-near-duplicates", tmp_path / "run")
+    run = take("done", tmp_path / "run")
     sheets = Sheets(Place(tmp_path, (tmp_path,)))
     sheets.make("run", 40)
     finds = api.browse(run)

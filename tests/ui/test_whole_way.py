@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
 
 from diffgen import api
+from diffgen.models import read_sidecar
+from diffgen.ui.jobs import Jobs
 from diffgen.ui.place import Place
 from tests.ui.steps import choose, go
 
@@ -104,3 +109,79 @@ def test_from_files_to_a_zip(opened: Callable[..., Any], place: Place, tmp_path:
     page.get_by_role("button", name="Delete for good").click()
     expect(page.locator("#dg-runs")).not_to_contain_text("way")
     assert not (place.runs / "way").exists()
+
+
+@pytest.mark.slow
+def test_models_are_picked_and_dropped(opened: Callable[..., Any], place: Place, tmp_path: Path) -> None:
+    """From the folders that were named by keyboard, from elsewhere by dropping; a file that is no model is told of."""
+    (place.runs / "more").mkdir()
+    shutil.copyfile(place.runs / "b.onnx", place.runs / "more" / "b.onnx")
+    (place.runs / "more" / "notes.txt").write_text("no model", encoding="utf-8")
+    (place.runs / "more" / "out.onnx").symlink_to(tmp_path / "secret.onnx")
+    (tmp_path / "secret.onnx").write_bytes(b"from elsewhere")
+    (tmp_path / "wrong.onnx").write_bytes(b"no model at all")
+    page = opened()
+    page.get_by_role("button", name="Pick models from a folder").click()
+    models, tree = page.locator("#dg-models textarea"), page.locator("#dg-tree-model")
+    tree.get_by_role("button", name="add the model a.onnx").click()
+    playwright.expect(models).to_have_value(f"{place.runs}/a.onnx")
+    folder = tree.get_by_role("button", name="open the folder more")
+    folder.focus()
+    page.keyboard.press("Enter")
+    picked = tree.get_by_role("button", name="add the model b.onnx")
+    playwright.expect(tree.get_by_role("listitem")).to_have_text(["..", "b.onnx"])
+    playwright.expect(tree.get_by_role("button", name="back to the folder above")).to_be_focused()
+    picked.focus()
+    page.keyboard.press("Enter")
+    playwright.expect(models).to_have_value(f"{place.runs}/a.onnx\n{place.runs}/more/b.onnx")
+    data = page.locator("#dg-data textarea, #dg-data input").first
+    data.fill("digits:test")
+    page.locator("input[type=file]").first.set_input_files(tmp_path / "wrong.onnx")
+    playwright.expect(models).to_have_value(re.compile(r"b\.onnx\n.*/\.ui/uploads/.*/wrong\.onnx$"))
+    cards = page.locator(".dg-model, .dg-note.dg-bad")
+    playwright.expect(cards).to_have_count(3)
+    playwright.expect(page.get_by_role("alert")).to_contain_text("wrong.onnx")
+    page.locator("input[type=file]").nth(1).set_input_files(tmp_path / "wrong.onnx")
+    playwright.expect(page.locator("#dg-data textarea, #dg-data input").first).to_have_value(
+        re.compile(r"wrong\.onnx$")
+    )
+    playwright.expect(page.get_by_role("alert").first).to_contain_text("wrong.onnx")
+
+
+@pytest.fixture
+def inverted(place: Place) -> Iterator[Path]:
+    """A model that wants black and white the other way round."""
+    model = onnx.load(place.runs / "a.onnx")
+    given = model.graph.input[0].name
+    for node in model.graph.node:
+        node.input[:] = ["turned" if each == given else each for each in node.input]
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(1, np.float32), "one"))
+    model.graph.node.insert(0, onnx.helper.make_node("Sub", ["one", given], ["turned"]))
+    onnx.save(model, place.runs / "inverted.onnx")
+    yield place.runs / "inverted.onnx"
+    for each in place.runs.glob("inverted.onnx*"):
+        each.unlink()
+
+
+@pytest.mark.usefixtures("stopped")
+def test_a_model_is_fed_as_its_card_says(opened: Callable[..., Any], place: Place, inverted: Path) -> None:
+    """Before a search with a model that is fed wrongly the page asks; with the button on its card it no longer is."""
+    page = opened()
+    page.locator("#dg-models textarea").fill("inverted.onnx\nb.onnx")
+    page.get_by_role("button", name="digits:test").click()
+    cards = page.locator(".dg-model")
+    playwright.expect(cards).to_have_count(2)
+    playwright.expect(cards.first).to_contain_text("fed wrongly")
+    start, feed = page.get_by_role("button", name="Start the search"), page.get_by_role("button", name="feed A like")
+    page.get_by_label("Name of the run").locator("visible=true").fill("fed")
+    start.click()
+    playwright.expect(page.locator("#dg-doubt")).to_contain_text("hardly more often than by guessing")
+    assert Jobs(place).of("fed") is None
+    feed.click()
+    playwright.expect(cards.first).to_contain_text("fed as: as the sidecar says")
+    playwright.expect(page.get_by_role("button", name="Start all the same")).to_have_count(0)
+    assert read_sidecar(inverted).preprocessing.invert
+    playwright.expect(cards).to_have_count(2)
+    start.click()
+    playwright.expect(page.get_by_role("tab", name="Live", exact=True, selected=True)).to_be_visible()
+    assert Jobs(place).of("fed").alive

@@ -5,49 +5,29 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
 
+from diffgen.comparison.stages import CompareResult
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
 from diffgen.tasks.classification import by_verdict
-from diffgen.workflows.browse import DRAWN, Finds, Wanted, browse
-from diffgen.workflows.compare import compare
+from diffgen.workflows.browse import DRAWN, Finds, Wanted, Watcher, browse
 from diffgen.workflows.listing import delete_run, describe_run, list_runs, run_settings
 from diffgen.workflows.preview import preview
-from diffgen.workflows.watch import Watcher
-from tests.workflows.test_old_runs import ASSETS, UNFINISHED
 
-OLD = ASSETS / "run-0.1.0-near-duplicates"
+Take: TypeAlias = Callable[[str, Path], Path]
 
 
 @pytest.fixture(scope="module")
-def finds() -> Finds:
-    return browse(OLD)
-
-
-@pytest.fixture(scope="module")
-def of_seeds(tmp_path_factory: pytest.TempPathFactory) -> Finds:
-    """A run whose pictures were made from real images, with neither jury nor filters."""
-    folder = tmp_path_factory.mktemp("seeds") / "run"
-    models = (ASSETS / "a.onnx", ASSETS / "b.onnx")
-    compare(
-        *models,
-        data="digits:test",
-        technique="real_data",
-        budget="400q",
-        data_labels="ignore",
-        filters="none",
-        output=folder,
-    )
-    return browse(folder)
+def finds(done_run: Path) -> Finds:
+    return browse(done_run)
 
 
 def _plain(found: Finds, wanted: Wanted) -> list[int]:
@@ -79,9 +59,9 @@ def _plain(found: Finds, wanted: Wanted) -> list[int]:
     return numbers
 
 
-def test_filters_give_what_a_plain_loop_gives(finds: Finds, of_seeds: Finds) -> None:
+def test_filters_give_what_a_plain_loop_gives(finds: Finds, finished: CompareResult) -> None:
     some = 0
-    for found in (finds, of_seeds):
+    for found in (finds, browse(finished.run)):
         operators = ["", *list(found.operators)[:3]]
         for shown, verdict, operator, label in product(
             ("distinct", "valid", "rejected", "all"), (None, "", "A", "all"), operators, (None, 3)
@@ -110,26 +90,27 @@ def test_behaviours_divide_the_pictures(finds: Finds) -> None:
     assert finds.behaviours(numbers[:0]) == ()
 
 
-def test_one_picture_is_told_whole(of_seeds: Finds) -> None:
-    number = int(of_seeds.numbers(Wanted("all"))[0])
-    find = of_seeds.find(number)
+def test_one_picture_is_told_whole(finds: Finds) -> None:
+    number = int(finds.numbers(Wanted("all"))[0])
+    find = finds.find(number)
     assert find.picture.identifier == number
-    assert np.array_equal(find.picture.image, of_seeds.triggers.images[number])
+    assert np.array_equal(find.picture.image, finds.triggers.images[number])
     assert find.answers.shape == (2, 10)
     assert find.answers.argmax(axis=1).tolist() == list(find.picture.labels)
     assert find.picture.origin.startswith("made from real image")
     assert find.seed is not None
-    seed = of_seeds.seed(number)
+    seed = finds.seed(number)
     assert seed is not None
     assert seed.shape == find.picture.image.shape
 
 
-def test_what_was_drawn_has_no_seed(finds: Finds) -> None:
-    assert finds.seed(0) is None
-    assert list(finds.operators) == [DRAWN]
+def test_what_was_drawn_has_no_seed(finished: CompareResult) -> None:
+    drawn = browse(finished.run)
+    assert drawn.seed(0) is None
+    assert list(drawn.operators) == [DRAWN]
 
 
-@pytest.mark.parametrize("number", [-1, 123, 10**9])
+@pytest.mark.parametrize("number", [-1, 1_000, 10**9])
 def test_a_trigger_that_is_not_there_is_refused(finds: Finds, number: int) -> None:
     with pytest.raises(UserError, match="has no trigger"):
         finds.find(number)
@@ -153,8 +134,8 @@ def test_what_cannot_be_wanted_is_refused(finds: Finds, wanted: Wanted, said: st
         finds.numbers(wanted)
 
 
-def test_an_unfinished_run_cannot_be_browsed_but_watched() -> None:
-    run = ASSETS / UNFINISHED
+def test_an_unfinished_run_cannot_be_browsed_but_watched(unfinished_run: Path) -> None:
+    run = unfinished_run
     with pytest.raises(UserError, match="did not come to its end"):
         browse(run)
     table = RunFolder.open(run).read_triggers()
@@ -170,8 +151,8 @@ def test_an_unfinished_run_cannot_be_browsed_but_watched() -> None:
     assert watcher.find(0).picture.labels == tuple(table.labels[0].tolist())
 
 
-def test_a_watcher_sees_what_is_added_and_what_was_taken_back(tmp_path: Path) -> None:
-    run = Path(shutil.copytree(ASSETS / UNFINISHED, tmp_path / "run"))
+def test_a_watcher_sees_what_is_added_and_what_was_taken_back(tmp_path: Path, take: Take) -> None:
+    run = take("unfinished", tmp_path / "run")
     folder = RunFolder.open(run)
     watcher = Watcher(run)
     before = watcher.look()
@@ -187,31 +168,30 @@ def test_a_watcher_sees_what_is_added_and_what_was_taken_back(tmp_path: Path) ->
         watcher.images([after.triggers])
 
 
-def test_runs_are_listed_the_newest_first_damaged_ones_too(tmp_path: Path) -> None:
-    for name in (OLD.name, UNFINISHED):
-        shutil.copytree(ASSETS / name, tmp_path / name)
+def test_runs_are_listed_the_newest_first_damaged_ones_too(tmp_path: Path, take: Take) -> None:
+    for name in ("done", "unfinished"):
+        take(name, tmp_path / name)
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "manifest.json").write_text("{", encoding="utf-8")
     (tmp_path / "no-run").mkdir()
     lines = {line.name: line for line in list_runs(tmp_path)}
-    assert lines.keys() == {OLD.name, UNFINISHED, "damaged"}
+    assert lines.keys() == {"done", "unfinished", "damaged"}
     assert lines["damaged"].status == "damaged"
     assert "cannot be read" in lines["damaged"].problem
-    assert lines[UNFINISHED].status == "broken off"
-    assert not lines[UNFINISHED].figures
-    assert (lines[OLD.name].status, lines[OLD.name].models) == ("done", ("a.onnx", "b.onnx"))
+    assert lines["unfinished"].status == "broken off"
+    assert not lines["unfinished"].figures
+    assert (lines["done"].status, lines["done"].models) == ("done", ("a.onnx", "b.onnx"))
     created = [line.created for line in list_runs(tmp_path)]
     assert created == sorted(created, reverse=True)
-    assert run_settings(tmp_path / OLD.name)["gan.width"] == 8
+    assert run_settings(tmp_path / "done")["search.population"] == 50
 
 
 @pytest.mark.parametrize("value", [None, {}, [], "x", -1, math.nan, 1e308, [None], "\ud800", {"a": 1}])
-def test_a_damaged_run_stands_in_nobodys_way(tmp_path: Path, value: Any) -> None:
+def test_a_damaged_run_stands_in_nobodys_way(tmp_path: Path, value: Any, take: Take) -> None:
     """Whatever stands in its files: it is listed, as a page can show it, and watching it says what is wrong."""
     files = ("manifest.json", "results.json")
-    good = {name: json.loads((OLD / name).read_text(encoding="utf-8")) for name in files}
-    damaged = 0
-    run = Path(shutil.copytree(OLD, tmp_path / "run"))
+    run, damaged = take("done", tmp_path / "run"), 0
+    good = {name: json.loads((run / name).read_text(encoding="utf-8")) for name in files}
     for name, about in good.items():
         places = [(key,) for key in about]
         places += [(key, inner) for key, each in about.items() if isinstance(each, dict) for inner in each]
@@ -232,8 +212,8 @@ def test_a_damaged_run_stands_in_nobodys_way(tmp_path: Path, value: Any) -> None
 
 
 @pytest.mark.parametrize("files", [{}, "x", {"A": {"name": "a"}, "B": {}}, {"A": {}, "B": None}])
-def test_watching_a_damaged_run_says_what_is_wrong(tmp_path: Path, files: Any) -> None:
-    run = Path(shutil.copytree(OLD, tmp_path / "run"))
+def test_watching_a_damaged_run_says_what_is_wrong(tmp_path: Path, files: Any, take: Take) -> None:
+    run = take("done", tmp_path / "run")
     about = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
     watcher = Watcher(run)
     (run / "manifest.json").write_text(json.dumps({**about, "files": files}), encoding="utf-8")
@@ -241,15 +221,15 @@ def test_watching_a_damaged_run_says_what_is_wrong(tmp_path: Path, files: Any) -
         watcher.look()
 
 
-def test_more_parts_than_can_be_are_not_looked_at(tmp_path: Path) -> None:
-    run = Path(shutil.copytree(OLD, tmp_path / "run"))
+def test_more_parts_than_can_be_are_not_looked_at(tmp_path: Path, take: Take) -> None:
+    run = take("done", tmp_path / "run")
     about = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
     (run / "manifest.json").write_text(json.dumps({**about, "parts": [{}] * 100_001}), encoding="utf-8")
     assert "100001 entries" in describe_run(run).problem
 
 
-def test_a_link_to_a_run_is_not_deleted(tmp_path: Path, told: Callable[..., None]) -> None:
-    run = Path(shutil.copytree(OLD, tmp_path / "run"))
+def test_a_link_to_a_run_is_not_deleted(tmp_path: Path, told: Callable[..., None], take: Take) -> None:
+    run = take("done", tmp_path / "run")
     before = sorted(run.iterdir())
     (tmp_path / "link").symlink_to(run)
     with pytest.raises(UserError, match="is a link to a run") as raised:
@@ -258,8 +238,8 @@ def test_a_link_to_a_run_is_not_deleted(tmp_path: Path, told: Callable[..., None
     assert sorted(run.iterdir()) == before
 
 
-def test_the_end_of_a_name_is_another_operator() -> None:
-    found = Finds(OLD)
+def test_the_end_of_a_name_is_another_operator(done_run: Path) -> None:
+    found = Finds(done_run)
     recipes = (b"", b"noise(sigma=1)", b"code_noise(sigma=1)", b"blur(radius=2); noise(sigma=1)")
     column = np.resize(np.array(recipes), len(found))
     found.triggers = replace(found.triggers, recipes=column, seeds=np.zeros(len(found), dtype=np.int64))
@@ -268,12 +248,12 @@ def test_the_end_of_a_name_is_another_operator() -> None:
         assert found.operators[name].tolist() == [row % 4 in rows for row in range(len(found))]
 
 
-def test_a_deleted_run_takes_nothing_else_with_it(tmp_path: Path) -> None:
-    run = Path(shutil.copytree(OLD, tmp_path / "run"))
+def test_a_deleted_run_takes_nothing_else_with_it(tmp_path: Path, take: Take) -> None:
+    run = take("done", tmp_path / "run")
     (run / "notes.txt").write_text("mine", encoding="utf-8")
     delete_run(run)
     assert [each.name for each in run.iterdir()] == ["notes.txt"]
-    whole = Path(shutil.copytree(OLD, tmp_path / "whole"))
+    whole = take("done", tmp_path / "whole")
     delete_run(whole)
     assert not whole.exists()
     with pytest.raises(UserError, match="is not a run folder"):

@@ -29,8 +29,8 @@ from diffgen.testing import assert_no_regression, failure_message
 from diffgen.types import Float32Array, ImageSet
 from diffgen.workflows.accept import accept
 from diffgen.workflows.check import check, resume_check
+from diffgen.workflows.listing import draw_report
 from diffgen.workflows.replay import replay
-from diffgen.workflows.report import draw_report
 from diffgen.workflows.resume import resume
 from tests.recording import Recording
 from tests.workflows.breaking import InSearch

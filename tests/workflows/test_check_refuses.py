@@ -15,11 +15,11 @@ import pytest
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.config import CheckConfig, Limits, ModelSpec, Preprocessing
 from diffgen.data import load
-from diffgen.data.picture_file import encode_png
 from diffgen.errors import UserError
 from diffgen.events import Event, Progress, StageStarted
 from diffgen.gate.conditions import Status
 from diffgen.runs.folder import RunFolder
+from diffgen.runs.pictures import png_bytes
 from diffgen.types import Float32Array, ImageSet
 from diffgen.workflows.check import check
 from tests.recording import Recording
@@ -76,7 +76,7 @@ def test_a_lost_class_is_seen_whatever_the_order_of_the_folders(
         if names == "words" or label != 8:
             folder = tmp_path / "data" / own[label]
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{row}.png").write_bytes(encode_png(image))
+            (folder / f"{row}.png").write_bytes(png_bytes(image))
     models = (ModelSpec(class_names=words), ModelSpec(class_names=words)) if names == "words" else ()
     config = replace(quick, compare=replace(quick.compare, models=models))
     candidate = Candidates(model_files["a_onnx"]).one_class_lost

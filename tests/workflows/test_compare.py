@@ -20,14 +20,15 @@ from diffgen.config import Budget, CompareConfig, from_dict, replace
 from diffgen.errors import RunError, UserError
 from diffgen.metrics.counting import CONFIRMED_SINGLE
 from diffgen.models.loading import file_digest
-from diffgen.report.reading.run import report_data
+from diffgen.report.reading import report_data
 from diffgen.runs import cache
 from diffgen.runs.folder import RunFolder
+from diffgen.runs.results import FinishedRun
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
 from diffgen.workflows.demo import dense_classifier, save_onnx
+from diffgen.workflows.listing import draw_report
 from diffgen.workflows.replay import replay
-from diffgen.workflows.report import draw_report
 from diffgen.workflows.resume import resume
 from tests.recording import Recording
 from tests.workflows.breaking import Fragile
@@ -170,7 +171,7 @@ def test_report_is_drawn_again_without_models_and_data(finished: CompareResult) 
     before = page.read_bytes()
     assert draw_report(finished.run) == page
     assert page.read_bytes() == before
-    data = report_data(RunFolder.open(finished.run))
+    data = report_data(FinishedRun.open(finished.run))
     assert sum(group.count for group in data.groups) <= data.headline_count
     assert all(picture.nearest_real is not None for group in data.groups for picture in group.pictures)
     for series in data.results.history.values():

@@ -10,8 +10,9 @@ from diffgen.comparison.measured_diversity import SUBSET, measure_diversity
 from diffgen.comparison.stages import CompareResult
 from diffgen.features import cells
 from diffgen.features.encoder import DomainEncoder
-from diffgen.report.reading.run import report_data
+from diffgen.report.reading import report_data
 from diffgen.runs.folder import RunFolder
+from diffgen.runs.results import FinishedRun
 from diffgen.types import ImageSet
 
 
@@ -51,5 +52,5 @@ def test_a_run_says_how_diverse_its_pictures_are(finished: CompareResult) -> Non
     folder = RunFolder.open(finished.run)
     found = folder.results()["geometric_diversity"]
     assert (found is None) == (finished.distinct_valid_triggers < SUBSET)
-    assert bool(report_data(folder).diversity) == (found is not None)
+    assert bool(report_data(FinishedRun.open(folder)).diversity) == (found is not None)
     assert found is None or np.isfinite(found["found"]["mean"])

@@ -16,8 +16,7 @@ from PIL import Image
 from diffgen.comparison.stages import CompareResult
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
-from diffgen.workflows.export import export
-from diffgen.workflows.tables import safe_name
+from diffgen.workflows.export import export, safe_name
 
 
 def rows(folder: Path) -> list[dict[str, str]]:
@@ -170,7 +169,6 @@ def test_a_safe_name_is_one_plain_part(text: str) -> None:
     assert len(name) <= 41
 
 
-def test_an_unfinished_run_is_refused(repository: Path, tmp_path: Path) -> None:
-    run = Path(shutil.copytree(repository / "tests" / "assets" / "run-0.1.0-unfinished", tmp_path / "run"))
+def test_an_unfinished_run_is_refused(unfinished_run: Path) -> None:
     with pytest.raises(UserError, match="did not come to its end"):
-        export(run)
+        export(unfinished_run)

@@ -19,9 +19,9 @@ from diffgen.config import Budget, CheckConfig, CompareConfig, FilterConfig, Lim
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.events import Event, StopToken, TriggersFound
-from diffgen.report.reading.run import report_data
+from diffgen.report.reading import report_data
 from diffgen.runs.folder import RunFolder
-from diffgen.runs.results import read_finished
+from diffgen.runs.results import FinishedRun, read_finished
 from diffgen.runs.triggers import TriggerTable
 from diffgen.tasks.kept_answers import KeptAnswers, kept_count
 from diffgen.types import ImageSet
@@ -29,8 +29,8 @@ from diffgen.workflows.accept import accept
 from diffgen.workflows.check import check
 from diffgen.workflows.compare import compare
 from diffgen.workflows.export import export
+from diffgen.workflows.listing import draw_report
 from diffgen.workflows.replay import replay
-from diffgen.workflows.report import draw_report
 from diffgen.workflows.resume import resume
 
 CLASSES, KINDS = 10_000, 1_000
@@ -129,7 +129,7 @@ def test_the_page_is_small_and_names_classes(finished: tuple[CompareResult, list
     assert f"<td><bdi>{a}</bdi></td><td><bdi>{b}</bdi></td>" in page and count >= 1
     assert "Nobody could be named wrong" in page
     assert "other classes" in page and "(10,000 in all)" in page
-    picture = report_data(RunFolder.open(result.run)).groups[0].pictures[0]
+    picture = report_data(FinishedRun.open(result.run)).groups[0].pictures[0]
     assert picture.classes is not None and len(picture.classes) == picture.probabilities.shape[1]
 
 

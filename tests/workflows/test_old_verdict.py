@@ -20,7 +20,7 @@ from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.types import ImageSet
 from diffgen.workflows.check import check, resume_check
-from diffgen.workflows.report import draw_report
+from diffgen.workflows.listing import draw_report
 from diffgen.workflows.verdict import verdict
 from tests.recording import Recording
 

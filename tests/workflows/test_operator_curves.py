@@ -13,7 +13,7 @@ from diffgen.config import CompareConfig, FilterConfig, SourceConfig, replace
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.report.from_run import write_report
-from diffgen.report.reading.operators import read_operators
+from diffgen.report.reading import read_operators
 from diffgen.runs.arrays import write_arrays
 from diffgen.runs.folder import RunFolder
 from diffgen.sources.operators import Range, Scene

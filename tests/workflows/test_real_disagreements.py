@@ -16,8 +16,9 @@ from diffgen.data import load
 from diffgen.events import StageStarted
 from diffgen.models.loading import load as load_model
 from diffgen.report.markdown import render_markdown
-from diffgen.report.reading.run import report_data
+from diffgen.report.reading import report_data
 from diffgen.runs.folder import RunFolder
+from diffgen.runs.results import FinishedRun
 from diffgen.wording import verdicts_rest_on
 from diffgen.workflows.compare import compare
 from diffgen.workflows.export import export
@@ -70,4 +71,4 @@ def test_they_are_counted_as_the_models_say(
         ]
     assert {tuple(int(each[name]) for name in ("label_a", "label_b", "cell")) for each in kept} == kinds
     said = f"{len(kinds)} of the {results['behaviours']} behaviours were met on pictures that do not begin with a real"
-    assert said in render_markdown(report_data(folder))
+    assert said in render_markdown(report_data(FinishedRun.open(folder)))

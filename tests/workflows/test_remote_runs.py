@@ -13,7 +13,6 @@ import pytest
 from diffgen.comparison.stages import CompareResult
 from diffgen.config import CompareConfig, ModelSpec, Opening, RemoteConfig
 from diffgen.errors import ServiceError, UserError
-from diffgen.runs.checkpoints import has_checkpoint
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
@@ -69,7 +68,7 @@ def test_faults_and_the_servers_death_change_nothing(
         assert caught.value.exit_code == 3
         (note,) = caught.value.__notes__
         assert note.endswith(f"diffgen compare --resume {run} --b-allow-remote --b-auth-env {VARIABLE}'")
-        assert has_checkpoint(RunFolder.open(run))
+        assert RunFolder.open(run).has_checkpoint()
         server.intercept = None
 
         before = server.images

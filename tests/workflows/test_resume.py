@@ -23,7 +23,7 @@ from diffgen.runs.arrays import read_arrays, write_arrays
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import LOCK_NAME, RunLock
 from diffgen.workflows.compare import compare
-from diffgen.workflows.report import draw_report
+from diffgen.workflows.listing import draw_report
 from diffgen.workflows.resume import resume
 from tests.recording import Recording
 from tests.workflows.breaking import Fragile, assert_same, columns
@@ -330,8 +330,8 @@ def test_a_checkpoint_of_another_version_is_refused(broken: Path) -> None:
 
 
 def test_leftovers_are_removed_and_changes_are_told(broken: Path, finished: CompareResult) -> None:
-    (broken / "triggers" / ".part-00007.npz.123.tmp").write_bytes(b"half")
-    (broken / ".checkpoint.npz.123.tmp").write_bytes(b"half")
+    (broken / "triggers" / ".part-00007.npz.123.0123456789abcdef.tmp").write_bytes(b"half")
+    (broken / ".checkpoint.npz.123.0123456789abcdef.tmp").write_bytes(b"half")
     (broken / "triggers" / "part-00008.npz").write_bytes(b"not named in the manifest")
     folder = RunFolder.open(broken)
     folder.save_manifest(versions={**folder.manifest["versions"], "torch": "2.0.1"}, gan="0" * 64)

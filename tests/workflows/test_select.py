@@ -45,7 +45,6 @@ from diffgen.workflows.predict import predict
 from diffgen.workflows.select import SelectResult, own_data, select
 from diffgen.workflows.valid_triggers import read_valid_triggers
 
-ASSETS = Path(__file__).resolve().parent.parent / "assets"
 CONFIG = SelectorConfig(features="pixels", trees=20, seed=1)
 OTHER = replace(CONFIG, seed=2)  # whose file has other bytes
 
@@ -249,8 +248,8 @@ def test_the_same_seed_gives_the_same_selector(selected: Path, run: Path) -> Non
     assert np.array_equal(first, second)
 
 
-def test_labels_that_the_run_did_not_use_judge_nothing() -> None:
-    folder = RunFolder.open(ASSETS / "run-0.1.0")
+def test_labels_that_the_run_did_not_use_judge_nothing(done_run: Path) -> None:
+    folder = RunFolder.open(done_run)
     settings = stored_settings(folder)
     used = own_data(folder, settings, Progress())
     unused = own_data(folder, replace(settings, data_labels="ignore"), Progress())

@@ -19,8 +19,9 @@ from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.features import cells as cell_store
-from diffgen.report.reading.run import report_data
+from diffgen.report.reading import report_data
 from diffgen.runs.folder import RunFolder
+from diffgen.runs.results import FinishedRun
 from diffgen.runs.triggers import TriggerTable
 from diffgen.sources.base import FamilyContext
 from diffgen.sources.operators import Range, Scene
@@ -79,7 +80,7 @@ def test_the_difference_is_what_is_said(shrunk: ShrinkResult) -> None:
 
 
 def test_the_report_shows_the_pairs(shrunk: ShrinkResult) -> None:
-    data = report_data(RunFolder.open(shrunk.run))
+    data = report_data(FinishedRun.open(shrunk.run))
     assert len(data.shrunk) == shrunk.shrunk
     text = Path(shrunk.report).read_text(encoding="utf-8")
     assert 'id="shrunk"' in text

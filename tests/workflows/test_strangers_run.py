@@ -17,12 +17,12 @@ from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock, check_free
 from diffgen.workflows.browse import browse
 from diffgen.workflows.export import export
+from diffgen.workflows.listing import draw_report
 from diffgen.workflows.replay import replay
-from diffgen.workflows.report import draw_report
 from diffgen.workflows.resume import resume
 from diffgen.workflows.shrink import shrink
+from tests.conftest import ASSETS
 
-ASSETS = Path(__file__).resolve().parent.parent / "assets"
 MODELS = ASSETS / "a.onnx", ASSETS / "b.onnx"
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="Windows has neither such links nor pipes")
@@ -39,14 +39,14 @@ VERBS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.fixture
-def stranger(tmp_path: Path) -> Path:
+def stranger(tmp_path: Path, done_run: Path) -> Path:
     """A run beside a folder of the user's own."""
     (tmp_path / "mine" / "folder").mkdir(parents=True)
     (tmp_path / "mine" / "file").write_text("mine")
-    (tmp_path / "mine" / "folder" / ".part-00000.npz.1.tmp").write_text("mine")
+    (tmp_path / "mine" / "folder" / ".part-00000.npz.1.0123456789abcdef.tmp").write_text("mine")
     (tmp_path / "mine" / "folder" / "part-00009.npz").write_text("mine")
     (tmp_path / "mine" / "folder" / "trigger-000001-A1-B2.png").write_text("mine")
-    return Path(shutil.copytree(ASSETS / "run-0.1.0", tmp_path / "run"))
+    return Path(shutil.copytree(done_run, tmp_path / "run"))
 
 
 def snapshot(path: Path) -> dict[str, tuple[int, bytes | None]]:
@@ -98,17 +98,6 @@ def test_a_link_is_not_read_through(stranger: Path, name: str, told: Callable[..
     told("Run folders", f"{name} is a symbolic link", caught.value)
 
 
-def test_links_of_every_name_that_a_temporary_file_may_have(stranger: Path) -> None:
-    """As versions before 0.2 named them: after the number of the process, of which there are not many."""
-    mine = stranger.parent / "mine"
-    before = snapshot(mine)
-    for name in ("summary.md", "report.html"):
-        for number in range(os.getpid() - 50, os.getpid() + 50):
-            (stranger / f".{name}.{number}.tmp").symlink_to(mine / "file")
-    draw_report(stranger)
-    assert snapshot(mine) == before
-
-
 @pytest.mark.parametrize("kind", ["link", "link to nothing", "hard link", "pipe", "folder"])
 def test_a_lock_that_is_none(stranger: Path, kind: str, told: Callable[..., None]) -> None:
     mine, lock = stranger.parent / "mine", stranger / "lock"
@@ -145,7 +134,6 @@ def test_a_part_has_a_name_of_ours(stranger: Path, name: Any) -> None:
 
 
 def test_force_and_going_back_leave_what_others_put_into_the_folders(stranger: Path) -> None:
-    (stranger / "images").mkdir()
     foreign = [stranger / "images" / "holiday.png", stranger / "triggers" / "notes.txt", stranger / "mine" / "x"]
     for file in foreign:
         file.parent.mkdir(exist_ok=True)

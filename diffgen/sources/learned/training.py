@@ -14,8 +14,7 @@ from torch import nn
 
 from diffgen.errors import RunError, Stopped
 from diffgen.events import Progress
-from diffgen.runs.artifacts import read_tensors, write_tensors
-from diffgen.runs.networks import restore_training, training_tensors
+from diffgen.runs.artifacts import read_tensors, restore_training, training_tensors, write_tensors
 from diffgen.sampling import random_rows
 
 _FORMAT = "diffgen-training-1"

@@ -1,4 +1,4 @@
-"""Small pieces that all tabs have: cards of figures, notes, badges, bars, pagers, thumbnails."""
+"""Small pieces of HTML that all tabs have, in which every name is escaped: figures, notes, thumbnails, curves."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import base64
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
+import numpy as np
 from markupsafe import Markup
+from PIL import Image
 
-from diffgen.data.picture_file import encode_png
+from diffgen.runs.pictures import png_bytes
 from diffgen.types import UInt8Array
 
 _TONES = {
@@ -100,7 +102,7 @@ def strip_pieces(run: str, stamp: str, numbers: Sequence[int]) -> list[Markup]:
 
 def inline(image: UInt8Array) -> str:
     """An image as an address that holds all of it, for uint8 (C, H, W)."""
-    return "data:image/png;base64," + base64.b64encode(encode_png(image)).decode("ascii")
+    return "data:image/png;base64," + base64.b64encode(png_bytes(image)).decode("ascii")
 
 
 def thumbnails(run: str, stamp: str, shown: Sequence[tuple[int, str, str]]) -> Markup:
@@ -156,3 +158,94 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str | Markup]], caption: 
     return Markup(
         '<div class="dg-scroll"><table class="dg-table">{}<thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>'
     ).format(title, heads, body)
+
+
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 520, 190, 46, 24
+
+
+def curve(points: Sequence[tuple[float, float]], title: str, x: str, tone: str = "a") -> Markup:
+    """One rising curve.
+
+    Args:
+        points: (x, y), ascending in x.
+        title: what y is.
+        x: what x is.
+        tone: of the line.
+    """
+    if len(points) < 2:
+        return nothing(f"{title}: a curve appears with the first finds.")
+    high_x, high_y = _ceiling(points[-1][0]), _ceiling(max(y for _, y in points))
+    wide, high = _WIDTH - _LEFT - 10, _HEIGHT - _BOTTOM - 10
+
+    def place(at: float, value: float) -> tuple[float, float]:
+        return _LEFT + wide * at / high_x, 10 + high * (1 - value / high_y)
+
+    line = " ".join(f"{px:.1f},{py:.1f}" for px, py in (place(*each) for each in points))
+    last = place(*points[-1])
+    first = place(points[0][0], 0)
+    area = f"{first[0]:.1f},{first[1]:.1f} {line} {last[0]:.1f},{10 + high:.1f}"
+    grid = joined(
+        Markup('<line x1="{}" x2="{}" y1="{}" y2="{}"/><text x="{}" y="{}" text-anchor="end">{}</text>').format(
+            _LEFT, _WIDTH - 10, y, y, _LEFT - 6, y + 4, _text(high_y * share)
+        )
+        for share, y in ((share, place(0, high_y * share)[1]) for share in (0, 0.5, 1))
+    )
+    return Markup(
+        '<figure class="dg-curve"><figcaption>{}<b>{}</b></figcaption>'
+        '<svg viewBox="0 0 {} {}" role="img" aria-label="{}: {} after {} {}"><g class="dg-grid">{}'
+        '<text x="{}" y="{}" text-anchor="end">{} {}</text></g>'
+        '<polygon class="dg-area-{}" points="{}"/><polyline class="dg-line-{}" points="{}"/>'
+        '<circle class="dg-dot-{}" cx="{:.1f}" cy="{:.1f}" r="4"/></svg></figure>'
+    ).format(
+        title,
+        f"{points[-1][1]:,.0f}",
+        _WIDTH,
+        _HEIGHT,
+        title,
+        f"{points[-1][1]:,.0f}",
+        f"{points[-1][0]:,.0f}",
+        x,
+        grid,
+        _WIDTH - 10,
+        _HEIGHT - 6,
+        _text(high_x),
+        x,
+        tone,
+        area,
+        tone,
+        line,
+        tone,
+        *last,
+    )
+
+
+def _ceiling(value: float) -> float:
+    """A round number that is not below: 1, 2 or 5 times a power of ten."""
+    size = 1.0
+    while size * 10 <= value:
+        size *= 10
+    return next((size * step for step in (1, 2, 3, 4, 5, 6, 8, 10) if size * step >= value), value) or 1.0
+
+
+def _text(value: float) -> str:
+    if value >= 1_000_000:
+        return f"{value / 1_000_000:g}M"
+    return f"{value / 1000:g}k" if value >= 10_000 else f"{value:g}"
+
+
+LONGEST_SIDE = 96  # pixels of one picture on the strip
+
+
+def strip_of(images: UInt8Array) -> UInt8Array:
+    """uint8 (C, h, N * w): pictures side by side, reduced where they are large, for uint8 (N, C, H, W)."""
+    height, width = images.shape[2:]
+    if max(height, width) > LONGEST_SIDE:
+        share = LONGEST_SIDE / max(height, width)
+        size = max(1, round(width * share)), max(1, round(height * share))
+        images = np.stack([_reduced(image, size) for image in images])
+    return np.concatenate(list(images), axis=2)
+
+
+def _reduced(image: UInt8Array, size: tuple[int, int]) -> UInt8Array:
+    channels = [np.asarray(Image.fromarray(plane).resize(size, Image.Resampling.BOX)) for plane in image]
+    return np.stack(channels)

@@ -1,1 +1,0 @@
-"""Reads what a report shows out of a run folder, one file for each part of the page."""

@@ -1,1 +1,0 @@
-"""Pieces of HTML: each file draws one, and decides nothing; every name in them is escaped."""
