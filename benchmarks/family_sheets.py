@@ -20,7 +20,7 @@ import torch
 from torchvision.utils import save_image
 
 from benchmarks.recognised_cells import jury_says
-from diffgen.comparison.device import resolve_device
+from diffgen.comparison.machine import resolve_device
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.data.split import DataSplit
 from diffgen.events import Progress

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from benchmarks.quick import add_quick, hardly_trained
-from diffgen.comparison.device import resolve_device
+from diffgen.comparison.machine import resolve_device
 from diffgen.config import GanConfig, SplitConfig, TrainGanConfig, TuningConfig, replace
 from diffgen.data import load
 from diffgen.data.split import DataSplit

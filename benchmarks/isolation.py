@@ -27,7 +27,7 @@ import torch
 
 from benchmarks.fixed_networks import SHAPE, FixedNetworks, make_networks
 from benchmarks.measured_search import MeasuredSearch, median
-from diffgen.comparison.device import resolve_batch_size
+from diffgen.comparison.machine import resolve_batch_size
 from diffgen.config import Isolate, replace
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from benchmarks.fixed_networks import FixedNetworks, fill_archive
-from diffgen.comparison.device import search_batch_size
+from diffgen.comparison.machine import search_batch_size
 from diffgen.config import Budget, FilterConfig, SearchConfig
 from diffgen.features.cells import CELLS, Cells
 from diffgen.features.encoder import FEATURES, DomainEncoder

@@ -19,7 +19,7 @@ from torchvision.models import mobilenet_v2, resnet18
 
 from benchmarks.judge_colour import changed
 from benchmarks.nets_of_hands import arguments_of, resized
-from diffgen.comparison.device import resolve_device
+from diffgen.comparison.machine import resolve_device
 from diffgen.data import load
 from diffgen.types import ImageSet
 from diffgen.workflows.demo import save_torchscript

@@ -30,7 +30,7 @@ from pymoo.operators.survival.rank_and_crowding import RankAndCrowding
 from pymoo.util.nds.non_dominated_sorting import NonDominatedSorting
 
 from benchmarks.measured_search import Stopwatch, median
-from diffgen.comparison.device import resolve_device
+from diffgen.comparison.machine import resolve_device
 from diffgen.config import SearchConfig
 from diffgen.search.individuals import Individuals
 from diffgen.search.mating import ArrayMating

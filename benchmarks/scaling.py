@@ -27,7 +27,7 @@ import torch
 from benchmarks.fixed_networks import FixedNetworks, make_networks
 from benchmarks.measured_search import MeasuredSearch, median
 from benchmarks.throughput import forward
-from diffgen.comparison.device import resolve_batch_size
+from diffgen.comparison.machine import resolve_batch_size
 from diffgen.techniques import preset
 
 _POPULATIONS = (100, 300, 500, 1000, 3000, 10_000)

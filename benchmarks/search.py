@@ -34,9 +34,9 @@ import torch
 
 from benchmarks.published_loop import PublishedLoop
 from benchmarks.quick import add_quick, trained_as_asked
-from diffgen.comparison.device import resolve_batch_size, search_batch_size
 from diffgen.comparison.filter_chain import make_pipeline
 from diffgen.comparison.image_source import prepare_source
+from diffgen.comparison.machine import resolve_batch_size, search_batch_size
 from diffgen.comparison.preflight import inspect_real_images, prepare_models
 from diffgen.config import Budget, CompareConfig, FilterConfig, SearchConfig
 from diffgen.data import load as load_data

@@ -39,8 +39,7 @@ from diffgen.selector.forest import choose, fit_forest
 from diffgen.selector.networks import PixelNetwork, extract
 from diffgen.selector.rules import most_confident, soft_vote, who_is_right
 from diffgen.selector.stacking import Stacking
-from diffgen.tasks.classification import differ, labels_of
-from diffgen.tasks.many import majority
+from diffgen.tasks.classification import differ, labels_of, majority
 from diffgen.types import BoolArray, Float32Array, Int64Array, UInt8Array
 from diffgen.workflows.compare import compare
 from diffgen.workflows.valid_triggers import read_valid_triggers

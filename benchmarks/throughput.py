@@ -29,7 +29,7 @@ import torch
 
 from benchmarks.fixed_networks import LATENT_DIM, FixedNetworks, make_filters, make_networks
 from benchmarks.measured_search import Cost, MeasuredSearch, Stopwatch, median
-from diffgen.comparison.device import resolve_batch_size, resolve_device
+from diffgen.comparison.machine import resolve_batch_size, resolve_device
 from diffgen.config import SearchConfig, replace
 from diffgen.filters import FilterPipeline
 from diffgen.search.tensor_mating import TensorMating

@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 
 import torch
 
-from diffgen.comparison.device import resolve_batch_size
+from diffgen.comparison.machine import resolve_batch_size
 from diffgen.config import (
     DEFAULT_MODEL_TIMEOUT,
     MAX_MODELS,

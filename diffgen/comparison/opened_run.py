@@ -10,10 +10,10 @@ import torch
 
 from diffgen.comparison.black_boxes import stored_models
 from diffgen.comparison.classes import without_labels
-from diffgen.comparison.device import resolve_batch_size, resolve_device
 from diffgen.comparison.image_source import check_unchanged, prepare_source
 from diffgen.comparison.jury import stored_jury
 from diffgen.comparison.label_order import in_order
+from diffgen.comparison.machine import resolve_batch_size, resolve_device
 from diffgen.comparison.real_data import load_stored
 from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CompareConfig, ModelSpec

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from diffgen.comparison.device import resolve_batch_size
 from diffgen.comparison.jury import PreparedJury
+from diffgen.comparison.machine import resolve_batch_size
 from diffgen.comparison.preflight import RealAnswers
 from diffgen.config import CompareConfig, ModelSpec
 from diffgen.data.split import DataSplit

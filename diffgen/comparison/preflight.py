@@ -12,7 +12,7 @@ import torch
 
 from diffgen.comparison.answers_kept import Asked, asked_once
 from diffgen.comparison.classes import background_remarks, settle_background, several_labels
-from diffgen.comparison.model_times import ModelTimes
+from diffgen.comparison.machine import ModelTimes
 from diffgen.comparison.smells import Smell, doubts, smells_of
 from diffgen.config import roles
 from diffgen.errors import UserError

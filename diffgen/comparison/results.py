@@ -22,8 +22,7 @@ from diffgen.runs.results import RunResults, counted, many_figures, verdicts_res
 from diffgen.runs.triggers import TriggerTable
 from diffgen.sampling import random_rows
 from diffgen.sources.space import random_genes
-from diffgen.tasks.label_pairs import LabelPairs
-from diffgen.tasks.many import FEWEST
+from diffgen.tasks.classification import FEWEST, LabelPairs
 from diffgen.types import ImageSet, Int64Array, UInt8Array
 
 _PAIRS_NAMED = 5

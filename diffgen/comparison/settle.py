@@ -16,17 +16,16 @@ import torch
 import diffgen
 from diffgen.comparison.black_boxes import load_models, match_classes, place_of, recorded, specs_for, wall_of
 from diffgen.comparison.classes import with_known_labels
-from diffgen.comparison.device import resolve_batch_size, resolve_device
 from diffgen.comparison.image_source import generator_digests, try_out_source
 from diffgen.comparison.label_order import announce_order, in_order, namer, names_of_classes, order_of_labels
-from diffgen.comparison.machine import device_name, versions
+from diffgen.comparison.machine import device_name, resolve_batch_size, resolve_device, versions
 from diffgen.comparison.own_settings import with_own_settings
 from diffgen.comparison.plan import Objects, Plan
 from diffgen.comparison.preflight import check_query_budgets, prepare_models
+from diffgen.comparison.preprocessings import settle_sizes
 from diffgen.comparison.real_data import announce_sizes, load_for
 from diffgen.comparison.requirements import check_images, check_models, check_settings, check_tables, unused_source
 from diffgen.comparison.results import announce_numbers
-from diffgen.comparison.sizes import settle_sizes
 from diffgen.comparison.stages import attach_answers, before_the_search
 from diffgen.config import CompareConfig, SearchConfig, replace, roles, to_dict
 from diffgen.data import is_word

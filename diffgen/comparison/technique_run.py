@@ -12,7 +12,7 @@ import torch
 
 from diffgen.comparison.announcements import Announcements
 from diffgen.comparison.checkpoints import Checkpointer, History, newest_usable
-from diffgen.comparison.device import search_batch_size
+from diffgen.comparison.machine import search_batch_size
 from diffgen.comparison.plan import Learned, Prepared
 from diffgen.comparison.preflight import RealAnswers
 from diffgen.comparison.requirements import asks_filters_in_search

@@ -18,11 +18,10 @@ from typing import BinaryIO, Literal, cast
 
 import numpy as np
 
-from diffgen.data.array_rows import ArrayRows, read_rows
 from diffgen.data.checks import check_size_in_memory, checked
 from diffgen.data.decoded import Facts
 from diffgen.data.file_tree import stamp_of
-from diffgen.data.pixels import channels_first
+from diffgen.data.pixels import ArrayRows, channels_first, read_rows
 from diffgen.data.reading import Reading
 from diffgen.errors import UserError
 from diffgen.events import Progress

@@ -13,13 +13,11 @@ from typing import Literal
 
 import numpy as np
 
-from diffgen.data.class_order import say_order, sorted_names
 from diffgen.data.decoded import Facts
 from diffgen.data.file_tree import SPLIT_NAMES, FileTree, Parts, zip_tree
 from diffgen.data.picture_file import SUFFIXES, begins_as_picture, decode
-from diffgen.data.picture_notes import PictureNotes
 from diffgen.data.picture_stack import Pictures, read_pictures
-from diffgen.data.reading import Reading, some
+from diffgen.data.reading import PictureNotes, Reading, say_order, some, sorted_names
 from diffgen.errors import UserError
 from diffgen.types import ImageSet, Int64Array, UInt8Array
 

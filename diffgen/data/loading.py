@@ -6,11 +6,13 @@ import difflib
 import os
 import zipfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 
+from diffgen.data.checks import checked
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.runs.opening import open_regular
@@ -130,15 +132,15 @@ def check_there(source: str) -> None:
 def _read(source: Source, reading: Reading) -> ImageSet:
     """The images of a source; of sources whose pictures may differ in size, in the size that is asked for."""
     if isinstance(source, ImageSet):
-        from diffgen.data.in_memory import from_image_set
+        from diffgen.data.loading import from_image_set
 
         return from_image_set(source)
     if isinstance(source, np.ndarray):
-        from diffgen.data.in_memory import from_arrays
+        from diffgen.data.loading import from_arrays
 
         return from_arrays(source)
     if isinstance(source, tuple):
-        from diffgen.data.in_memory import from_tuple
+        from diffgen.data.loading import from_tuple
 
         return from_tuple(source)
     if isinstance(source, str) and source in WORDS:
@@ -262,3 +264,45 @@ def _ends_as_a_zip(path: Path) -> bool:
         return True
     except OSError:  # who reads the file says why it cannot be read
         return False
+
+
+# -- images that the caller holds ------------------------------------------------------------------------------------
+
+_SOURCE = "in-memory array"
+
+
+def from_image_set(given: ImageSet) -> ImageSet:
+    """The same object, once it is known to keep the rules; labels of another integer type are made int64.
+
+    Raises:
+        UserError: it breaks a rule of :func:`diffgen.data.checks.checked`.
+    """
+    made = checked(given.images, given.labels, given.class_names, given.source)
+    unchanged = made.images is given.images and made.labels is given.labels and made.class_names is given.class_names
+    return given if unchanged else replace(made, names=given.names)
+
+
+def from_arrays(images: Any, labels: Any = None) -> ImageSet:
+    """An image set that owns a copy of the arrays, so that its digest stays true when the caller goes on using them.
+
+    Args:
+        images: numpy uint8 (N, C, H, W).
+        labels: N whole numbers, or None.
+
+    Raises:
+        UserError: the arrays break a rule of :func:`diffgen.data.checks.checked`.
+    """
+    made = checked(images, labels, None, _SOURCE)
+    copied = None if made.labels is None else made.labels.copy()
+    return ImageSet(images=np.array(made.images, order="C"), labels=copied, class_names=None, source=_SOURCE)
+
+
+def from_tuple(pair: tuple[Any, ...]) -> ImageSet:
+    """As :func:`from_arrays`, from ``(images, labels)``.
+
+    Raises:
+        UserError: the tuple has not two members, or the arrays break a rule.
+    """
+    if len(pair) != 2:
+        raise UserError(f"The data are a tuple of {len(pair)}; give (images, labels), or the images alone.")
+    return from_arrays(*pair)

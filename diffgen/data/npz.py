@@ -15,13 +15,11 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
-from diffgen.data.array_rows import ArrayRows, read_rows
 from diffgen.data.checks import MAX_BYTES, MAX_CLASSES, checked
-from diffgen.data.class_order import say_order, sorted_names
 from diffgen.data.decoded import Facts
 from diffgen.data.file_tree import stamp_of
-from diffgen.data.pixels import channels_first, to_grey_levels
-from diffgen.data.reading import Reading
+from diffgen.data.pixels import ArrayRows, channels_first, read_rows, to_grey_levels
+from diffgen.data.reading import Reading, say_order, sorted_names
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.sampling import LARGE_BYTES

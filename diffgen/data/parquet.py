@@ -17,13 +17,11 @@ from typing import Any, Literal
 import numpy as np
 
 from diffgen.data.checks import MAX_CLASSES
-from diffgen.data.class_order import say_order, sorted_names
 from diffgen.data.decoded import Facts
 from diffgen.data.file_tree import MAX_FILE_BYTES, MAX_ZIP_BYTES, SPLIT_NAMES, FileTree, Parts, stamp_of
 from diffgen.data.picture_file import decode
-from diffgen.data.picture_notes import PictureNotes
 from diffgen.data.picture_stack import Pictures, read_pictures
-from diffgen.data.reading import Reading
+from diffgen.data.reading import PictureNotes, Reading, say_order, sorted_names
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.runs.opening import check_regular

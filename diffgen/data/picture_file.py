@@ -8,7 +8,7 @@ import re
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from diffgen.data.picture_notes import PictureNotes
+from diffgen.data.reading import PictureNotes
 from diffgen.errors import UserError
 from diffgen.types import UInt8Array
 

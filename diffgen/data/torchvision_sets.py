@@ -9,11 +9,16 @@ from __future__ import annotations
 
 import difflib
 import gzip
+import hashlib
+import http.client
+import os
 import shutil
+import urllib.error
+import urllib.request
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -21,7 +26,6 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from diffgen.data.checks import checked
-from diffgen.data.download import fetch
 from diffgen.data.idx import load_idx
 from diffgen.data.pixels import channels_first
 from diffgen.data.reading import Reading
@@ -225,3 +229,107 @@ def _unpack(archive: Path, member: str, path: Path) -> None:
         raise UserError(
             f"The file {str(archive)!r} is damaged ({error}); remove it, and it is fetched again."
         ) from error
+
+
+# -- published files are fetched once, and checked to be the published ones ------------------------------------------
+
+_SECONDS = 30.0  # that a server may keep silent
+_CHUNK = 2**18
+_MAX_BYTES = 2 * 2**30
+_USER_AGENT = "diffgen"
+
+
+def fetch(urls: Sequence[str], path: Path, md5: str, *, name: str, progress: Progress) -> None:
+    """Make sure that a published file lies at its place; it appears there whole or not at all.
+
+    Args:
+        urls: places that have it, tried in turn.
+        path: where it shall lie; its folder is made. A file that is there already is only checked.
+        md5: its published checksum.
+        name: what messages call the data set.
+        progress: is told of every piece.
+
+    Raises:
+        UserError: no place has it, the network cannot be reached, or the file that is there is another one.
+    """
+    if path.exists():
+        _check(path, md5, name)
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"The cache folder {str(path.parent)!r} cannot be made ({error.strerror}); name another in DIFFGEN_CACHE."
+        ) from error
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    reasons = []
+    try:
+        for url in urls:
+            try:
+                found = _download(url, temporary, path.name, progress)
+            except (
+                urllib.error.URLError,
+                http.client.HTTPException,
+                ConnectionError,
+                TimeoutError,
+                ValueError,
+            ) as error:
+                reasons.append(_in_words(error))
+                continue
+            if found == md5:
+                os.replace(temporary, path)
+                return
+            reasons.append("what arrived is damaged or another file")
+    except OSError as error:
+        raise UserError(
+            f"The file {str(path)!r} cannot be written ({error.strerror or error}); free some space."
+        ) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    raise UserError(
+        f"The data set {name!r} could not be fetched from {' or '.join(urls)} ({'; '.join(dict.fromkeys(reasons))}); "
+        f"connect to the network, or put the file {path.name!r} into {str(path.parent)!r} by hand."
+    )
+
+
+def _download(url: str, path: Path, name: str, progress: Progress) -> str:
+    """Write what a place has and return its checksum."""
+    # Of the published checksums there is only the MD5. Nobody has made a second file for a given one, and the request
+    # itself cannot be trusted: some of the places speak HTTP only.
+    md5 = hashlib.md5(usedforsecurity=False)
+    request = urllib.request.Request(url, headers={"User-Agent": _USER_AGENT})
+    with (
+        urllib.request.urlopen(request, timeout=_SECONDS) as response,
+        path.open("wb") as file,
+        progress.stage(f"Fetching {name}", total=response.length) as task,
+    ):
+        received = 0
+        while piece := response.read(_CHUNK):
+            received += len(piece)
+            if received > _MAX_BYTES:
+                raise ValueError(f"it sends more than {_MAX_BYTES // 2**30} GiB")
+            md5.update(piece)
+            file.write(piece)
+            task.advance(len(piece))
+    return md5.hexdigest()
+
+
+def _check(path: Path, md5: str, name: str) -> None:
+    found = hashlib.md5(usedforsecurity=False)
+    try:
+        with path.open("rb") as file:
+            while piece := file.read(_CHUNK):
+                found.update(piece)
+    except OSError as error:
+        raise UserError(f"The file {str(path)!r} cannot be read ({error.strerror}); check its permissions.") from error
+    if found.hexdigest() != md5:
+        raise UserError(
+            f"The file {str(path)!r} is not the published one of {name!r} (its MD5 is {found.hexdigest()}, not {md5}); "
+            "remove it, and it is fetched again."
+        )
+
+
+def _in_words(error: Exception) -> str:
+    reason = getattr(error, "reason", None) or error
+    text = getattr(reason, "strerror", None) or str(reason) or type(error).__name__
+    return str(text).partition("\n")[0].rstrip(". ").replace(". ", "; ")

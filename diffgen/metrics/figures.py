@@ -9,8 +9,7 @@ import numpy as np
 
 from diffgen.metrics.effective_number import effective_number
 from diffgen.metrics.richness import first_queries, richness
-from diffgen.tasks.classification import behaviours
-from diffgen.tasks.label_pairs import LabelPairs
+from diffgen.tasks.classification import LabelPairs, behaviours
 from diffgen.types import BoolArray, Int64Array
 
 

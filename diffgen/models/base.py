@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing
 from diffgen.errors import DiffgenError, RunError, UserError
 from diffgen.models.answer_store import AnswerStore
-from diffgen.models.class_names import Background, background_in, names_without
-from diffgen.models.class_order import in_order, inverse, own_order
-from diffgen.models.detection import accepts, check_single, find_layout
+from diffgen.models.class_names import Background, background_in, in_order, inverse, names_without, own_order
 from diffgen.models.inputs import (
     ImageShape,
     Layout,
@@ -41,8 +39,11 @@ from diffgen.models.patience import leave_the_rest
 from diffgen.models.shapes import (
     DeclaredShape,
     DeclaredSides,
+    accepts,
+    check_single,
     declared_shape,
     declared_size,
+    find_layout,
     layouts_by_declaration,
     probe,
 )

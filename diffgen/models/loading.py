@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,17 +14,14 @@ import torch
 from diffgen.config import DEFAULT_MODEL_TIMEOUT, Isolate, Preprocessing, RemoteConfig, Weights, is_address
 from diffgen.errors import UserError
 from diffgen.home import expanded
-from diffgen.models.advice import describe_directory, describe_file
 from diffgen.models.base import BlackBox
-from diffgen.models.callable import CallableModel
-from diffgen.models.identity import file_sha256, onnx_sha256
-from diffgen.models.isolation.choice import is_isolated
+from diffgen.models.isolation.wall import walls
 from diffgen.models.model_settings import ModelSettings
-from diffgen.models.processor_files import read_processor_file
 from diffgen.models.remote.address import parse_address
-from diffgen.models.sidecar import read_sidecar
-from diffgen.models.sniffing import FileKind, sniff
-from diffgen.models.torch_module import TorchModule
+from diffgen.models.sidecar import read_processor_file, read_sidecar
+from diffgen.models.sniffing import FileKind, describe_directory, describe_file, sniff
+from diffgen.models.torch_module import CallableModel, TorchModule
+from diffgen.models.untrusted import MalformedError, MissingWeightsError, UntrustedError, external_files
 from diffgen.runs.opening import check_regular
 
 ModelLike = str | os.PathLike[str] | Callable[[Any], Any] | torch.nn.Module | BlackBox
@@ -58,7 +56,7 @@ def load(
         batch_size: most images handed to the model at once.
         preprocessing: what is done to the images first; what it does not say is taken from the sidecar beside the
             file, then from what the file itself declares, from a JSON file of another library beside it (see
-            :mod:`diffgen.models.processor_files`), and from ``DEFAULT_PREPROCESSING``.
+            :mod:`diffgen.models.sidecar`), and from ``DEFAULT_PREPROCESSING``.
         name: what the model is called in messages and reports, or None: its file's name, or its own.
         arch: ``package.module:factory`` that builds the network of a file with weights alone. Runs that code.
         weights: "ema" takes the averaged ones of a checkpoint that has two kinds, with ``arch``.
@@ -221,7 +219,7 @@ def open_file(
         settings = replace(settings, arch=arch, unpickled=trusted)
         return StateDictModel(path, settings, safetensors=kind is FileKind.SAFETENSORS, allow_pickle=trusted)
     if allow_pickle and kind in (FileKind.TORCH_MODULE, FileKind.PICKLE):
-        from diffgen.models.pickled import load_pickled
+        from diffgen.models.state_dict import load_pickled
 
         return load_pickled(path, replace(settings, unpickled=True), plain=kind is FileKind.PICKLE)
     raise UserError(describe_file(path, kind))
@@ -242,3 +240,103 @@ def _device(device: torch.device | str) -> torch.device:
     if found.type == "cuda" and not torch.cuda.is_available():
         raise UserError(f"The device {device} is not there (torch sees no GPU); give cpu.")
     return found
+
+
+# -- which models are isolated ---------------------------------------------------------------------------------------
+
+# Files that are models by themselves: no code of the user's belongs to them.
+KINDS = frozenset(
+    {
+        *(FileKind.TORCHSCRIPT, FileKind.TORCH_EXPORT, FileKind.ONNX),
+        *(FileKind.KERAS_ZIP, FileKind.KERAS_HDF5, FileKind.TFLITE),
+    }
+)
+
+
+def is_isolated(
+    kind: FileKind, settings: ModelSettings, isolate: Isolate, *, arch: str | None, allow_pickle: bool
+) -> bool:
+    """Whether a file is opened in a process of its own.
+
+    With "auto": where the system can, for a model on the CPU whose file the user has not said to trust (a trusted one
+    may want to reach for files).
+
+    Raises:
+        UserError: with "on", and it cannot be.
+    """
+    if isolate == "off":
+        return False
+    if isolate == "auto":
+        trusted = allow_pickle or (arch is not None and kind not in KINDS)
+        return kind in KINDS and not trusted and settings.device.type == "cpu" and walls().missing is None
+    missing = walls().missing
+    if missing is not None:
+        raise UserError(f"Models cannot be isolated here ({missing}); leave --isolate on out.")
+    if settings.device.type != "cpu":
+        raise UserError(
+            f"Model {settings.name} cannot be isolated on {settings.device}, which needs the files of the device; give "
+            "--device cpu, or leave --isolate on out."
+        )
+    if kind not in KINDS:
+        if kind in _BY_OWN_CODE:
+            raise UserError(
+                f"Model {settings.name} is {kind.value}, which is built by code of your own and cannot be isolated; "
+                "leave --isolate on out, or save it as TorchScript."
+            )
+        return False  # no model; opening it says what it is
+    return True
+
+
+_BY_OWN_CODE = frozenset({FileKind.TORCH_WEIGHTS, FileKind.TORCH_MODULE, FileKind.PICKLE, FileKind.SAFETENSORS})
+
+
+# -- the digest that identifies a model file -------------------------------------------------------------------------
+
+# No classifier of images comes near; a sparse file of a terabyte takes a minute to make and hours to read.
+LARGEST_BYTES = 16 << 30
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file's contents, as 64 hexadecimal digits.
+
+    Raises:
+        UserError: it is larger than any model.
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as file:
+        size = path.stat().st_size
+        if size > LARGEST_BYTES:
+            raise UserError(
+                f"{path} has {size / 2**30:,.0f} GiB, and models of up to {LARGEST_BYTES >> 30} GiB are opened; give "
+                "the path of a model file."
+            )
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def onnx_sha256(path: Path) -> str:
+    """SHA-256 of an ONNX file, together with the files beside it that hold its weights, if there are any.
+
+    Two models of the same network that keep their weights in files of their own, as torch.onnx.export does by now,
+    are the same file byte for byte; the digest of that file alone would take them for one model.
+
+    Raises:
+        UserError: a file with weights is missing or lies elsewhere, or the file is damaged.
+        OSError: a file cannot be read.
+    """
+    try:
+        names = external_files(path)
+    except MalformedError as error:
+        raise UserError(f"{path} is an ONNX file that is damaged; copy or export it again.") from error
+    except MissingWeightsError as error:
+        raise UserError(f"{path} keeps its weights in a file {error} that is not beside it; put it there.") from error
+    except UntrustedError as error:
+        raise UserError(
+            f"{path} is an ONNX file that is not opened because {error}; export it again with its weights inside or in "
+            "a file beside it."
+        ) from error
+    if not names:
+        return file_sha256(path)
+    sha = hashlib.sha256(file_sha256(path).encode())
+    for name in names:
+        sha.update(f"\n{name} {file_sha256(path.parent / name)}".encode())
+    return sha.hexdigest()

@@ -12,8 +12,9 @@ import torch
 from diffgen.config import DEFAULT_MODEL_TIMEOUT, Isolate
 from diffgen.errors import UserError
 from diffgen.models.exported import declared_sides, on_device, open_program, tensor_inputs
-from diffgen.models.isolation.choice import is_isolated
-from diffgen.models.loading import identify
+from diffgen.models.isolation.model import Said, request
+from diffgen.models.isolation.process import Child
+from diffgen.models.loading import identify, is_isolated
 from diffgen.models.model_settings import ModelSettings
 from diffgen.models.onnx import DTYPES, open_session
 from diffgen.models.sniffing import FileKind
@@ -65,9 +66,7 @@ class Network:
             raise UserError(f"{path} is {kind.value}; give {_FORMATS}.")
         settings = ModelSettings(name=self.name, device=device)
         if is_isolated(kind, settings, isolate, arch=None, allow_pickle=False):
-            from diffgen.models.isolation.network import open_isolated
-
-            opened = open_isolated(path, kind, settings, timeout=timeout)
+            opened = self._open_isolated(kind, timeout)
         else:
             opened = openers[kind](device)
         self._ask, self.sides, self.largest = opened
@@ -100,6 +99,11 @@ class Network:
             found = f"{len(answer)} outputs" if isinstance(answer, list | tuple) else f"a {type(answer).__name__}"
             raise UserError(f"The network {self.name} gives {found}; save it so that it gives one tensor.")
         return answer
+
+    def _open_isolated(self, kind: FileKind, timeout: float) -> _Opened:
+        child = Child(self.name, kind.name, timeout)
+        said = Said(child.open({**request(self.path, kind), "as": "network"}), self.name)
+        return lambda batch: child.ask(batch.to(torch.float32), ""), said.sides("sides"), said.count("largest")
 
     def _open_torchscript(self, device: torch.device) -> _Opened:
         module = open_torchscript(self.path, device).module

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,6 @@ from diffgen.models.base import BlackBox
 from diffgen.models.inputs import grey_levels_only
 from diffgen.models.model_settings import ModelSettings
 from diffgen.models.shapes import DeclaredSides, check_sides, image_sides
-from diffgen.models.tflite_metadata import declared_normalization
 from diffgen.models.wording import reason
 from diffgen.threads import all_threads
 
@@ -285,3 +286,80 @@ def _quiet() -> Iterator[None]:
         os.dup2(kept, 2)
         os.close(silent)
         os.close(kept)
+
+
+# -- the metadata of a file: how the pixels of its input were normalized ---------------------------------------------
+#
+# A FlatBuffer in a FlatBuffer: one entry of Model.metadata is named TFLITE_METADATA and gives the number of the buffer
+# that holds ModelMetadata. A field is found by its number in schema.fbs and metadata_schema.fbs.
+
+_MODEL_BUFFERS, _MODEL_METADATA = 4, 6
+_NAME = 0  # of an entry, and of its buffer's number the one after it
+_DATA = 0  # of a buffer
+_SUBGRAPHS, _INPUTS, _PROCESS_UNITS = 3, 2, 4
+_KIND, _OPTIONS, _NORMALIZATION = 0, 1, 1  # of a process unit: what kind it is, the options of that kind, and the kind
+_MEAN, _STD = 0, 1
+_MOST = 4  # values: one for each channel
+
+
+def declared_normalization(content: bytes) -> Preprocessing:
+    """Mean and std that the metadata of a file names for its first input, or nothing.
+
+    Args:
+        content: of the file, whoever made it. What cannot be read says nothing.
+    """
+    from flatbuffers.table import Table
+
+    try:
+        for entry in _tables(_root(Table, content), _MODEL_METADATA):
+            if _text(entry, _NAME) == b"TFLITE_METADATA":
+                number = struct.unpack_from("<I", content, entry.Pos + entry.Offset(_slot(_NAME + 1)))[0]
+                buffer = next(islice(_tables(_root(Table, content), _MODEL_BUFFERS), number, None))
+                start, length = _vector(buffer, _DATA)
+                return _normalization(_root(Table, content[start : start + length]))
+    except (struct.error, IndexError, StopIteration, OverflowError, TypeError, ValueError):
+        pass
+    return Preprocessing()
+
+
+def _normalization(metadata: Any) -> Preprocessing:
+    for subgraph in islice(_tables(metadata, _SUBGRAPHS), 1):
+        for image in islice(_tables(subgraph, _INPUTS), 1):
+            for unit in _tables(image, _PROCESS_UNITS):
+                if unit.Bytes[unit.Pos + unit.Offset(_slot(_KIND))] == _NORMALIZATION:
+                    options = type(unit)(unit.Bytes, unit.Indirect(unit.Pos + unit.Offset(_slot(_OPTIONS))))
+                    mean, std = _floats(options, _MEAN), _floats(options, _STD)
+                    if mean and std and 0.0 not in std:
+                        return Preprocessing(scale="0..255", mean=mean, std=std)
+    return Preprocessing()
+
+
+def _root(table: Any, content: bytes) -> Any:
+    return table(content, struct.unpack_from("<I", content, 0)[0])
+
+
+def _slot(number: int) -> int:
+    """Where a table's list of fields says where a field is."""
+    return 4 + 2 * number
+
+
+def _vector(table: Any, number: int) -> tuple[int, int]:
+    """Where the values of a field begin, and how many there are."""
+    offset = table.Offset(_slot(number))
+    return (table.Vector(offset), table.VectorLen(offset)) if offset else (0, 0)
+
+
+def _tables(table: Any, number: int) -> Iterator[Any]:
+    start, length = _vector(table, number)
+    for place in range(length):
+        yield type(table)(table.Bytes, table.Indirect(start + 4 * place))
+
+
+def _floats(table: Any, number: int) -> tuple[float, ...]:
+    start, length = _vector(table, number)
+    return struct.unpack_from(f"<{min(length, _MOST)}f", table.Bytes, start)
+
+
+def _text(table: Any, number: int) -> bytes:
+    offset = table.Offset(_slot(number))
+    return table.String(table.Pos + offset) if offset else b""

@@ -8,8 +8,7 @@ from typing import Any
 from diffgen.config import roles
 from diffgen.runs.figures import Preflight
 from diffgen.runs.results import RunResults
-from diffgen.tasks.classification import listed, role_name
-from diffgen.tasks.label_pairs import LabelPairs
+from diffgen.tasks.classification import LabelPairs, listed, role_name
 from diffgen.types import Float32Array, Int64Array, UInt8Array
 
 #: So many models are named one by one.

@@ -18,8 +18,7 @@ from diffgen.report import gallery, gate, selection, tables, wording
 from diffgen.report.cards import display_size
 from diffgen.report.charts import operator_charts, progress_chart, score_histogram
 from diffgen.report.data import FilterView, ReportData, VerdictData
-from diffgen.tasks.classification import role_name
-from diffgen.tasks.label_pairs import MATRIX_CLASSES
+from diffgen.tasks.classification import MATRIX_CLASSES, role_name
 from diffgen.types import UInt8Array
 from diffgen.wording import count_of, verdicts_rest_on
 

@@ -9,9 +9,7 @@ import numpy as np
 
 from diffgen.report.data import ReportData
 from diffgen.report.wording import figure, number, percent
-from diffgen.tasks.classification import role_name
-from diffgen.tasks.label_pairs import LabelPairs
-from diffgen.tasks.many import sides
+from diffgen.tasks.classification import LabelPairs, role_name, sides
 from diffgen.types import Int64Array
 from diffgen.wording import count_of
 

@@ -175,7 +175,7 @@ def trim(cache: Path, limit: int) -> Trimmed:
 
 
 def is_mapped(path: Path) -> bool:
-    """Whether some process has a file mapped that it says so of (:mod:`diffgen.data.mapped`).
+    """Whether some process has a file mapped that it says so of (:mod:`diffgen.data.decoded`).
 
     Windows says nothing, and refuses to remove such a file.
     """

@@ -42,9 +42,7 @@ from diffgen.runs.files import write_json
 from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
 from diffgen.runs.opening import read_bytes
 from diffgen.runs.triggers import BOTH, JURY, LABEL, UNNAMED, TriggerTable
-from diffgen.tasks.classification import role_name
-from diffgen.tasks.label_pairs import LabelPairs
-from diffgen.tasks.many import NO_MAJORITY, majority, pairwise, stands_alone
+from diffgen.tasks.classification import NO_MAJORITY, LabelPairs, majority, pairwise, role_name, stands_alone
 from diffgen.types import Int64Array
 
 _FILE = "results.json"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from diffgen.tasks.many import pairwise
+from diffgen.tasks.classification import pairwise
 from diffgen.types import Int64Array
 
 #: With so many models and more there is something to save.

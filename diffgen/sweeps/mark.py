@@ -12,8 +12,7 @@ from typing import Any
 
 from diffgen.config import to_dict
 from diffgen.errors import UserError
-from diffgen.models.identity import file_sha256
-from diffgen.models.loading import file_digest
+from diffgen.models.loading import file_digest, file_sha256
 from diffgen.models.sidecar import sidecar_path
 from diffgen.runs.files import write_json
 from diffgen.runs.opening import inside, read_text

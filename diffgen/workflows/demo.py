@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from diffgen.comparison.device import resolve_device
+from diffgen.comparison.machine import resolve_device
 from diffgen.comparison.stages import CompareResult
 from diffgen.config import Budget, CheckConfig, CompareConfig, replace
 from diffgen.data import load as load_data

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 import diffgen
-from diffgen.comparison.device import resolve_device
+from diffgen.comparison.machine import resolve_device
 from diffgen.config import GanConfig, TrainGanConfig
 from diffgen.data.split import DataSplit
 from diffgen.errors import RunError, UserError

@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from diffgen.comparison.black_boxes import load_spec
-from diffgen.comparison.device import resolve_batch_size, resolve_device
 from diffgen.comparison.label_order import announce_order, names_of_classes, order_of_labels
+from diffgen.comparison.machine import resolve_batch_size, resolve_device
 from diffgen.comparison.preprocessings import PREPARED, Candidate, Plan, Trials
 from diffgen.comparison.real_data import load_for
 from diffgen.comparison.smells import FEW_RIGHT
@@ -25,8 +25,7 @@ from diffgen.home import expanded
 from diffgen.models import BlackBox
 from diffgen.models.onnx import OnnxModel
 from diffgen.models.onnx_quantizer import is_quantized
-from diffgen.models.processor_files import read_processor_file
-from diffgen.models.sidecar import Sidecar, read_sidecar, sidecar_path, sidecar_text
+from diffgen.models.sidecar import Sidecar, read_processor_file, read_sidecar, sidecar_path, sidecar_text
 from diffgen.models.torchscript import TorchScriptModel
 from diffgen.models.untrusted import is_quantized as has_quantized_code
 from diffgen.numerics import own_numerics

@@ -17,9 +17,8 @@ from diffgen.config import CompareConfig, ModelSpec
 from diffgen.data.file_tree import MAX_FILE_BYTES, folder_tree
 from diffgen.data.image_folder import pictures_of
 from diffgen.data.picture_file import decode
-from diffgen.data.picture_notes import PictureNotes
 from diffgen.data.picture_stack import Pictures, stack
-from diffgen.data.reading import Reading
+from diffgen.data.reading import PictureNotes, Reading
 from diffgen.data.resize import Resizer
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken

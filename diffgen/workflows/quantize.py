@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from diffgen.comparison.classes import with_known_labels
-from diffgen.comparison.device import resolve_batch_size
 from diffgen.comparison.label_order import announce_order, in_order, names_of_classes, order_of_labels
+from diffgen.comparison.machine import resolve_batch_size
 from diffgen.comparison.preflight import RealAnswers, inspect_real_images, prepare_models
 from diffgen.comparison.real_data import load_for, load_stored
 from diffgen.config import CompareConfig, QuantizeConfig, is_address, replace, roles

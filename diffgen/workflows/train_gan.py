@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from diffgen.comparison.device import resolve_device
+from diffgen.comparison.machine import resolve_device
 from diffgen.config import TrainGanConfig
 from diffgen.data import load as load_data
 from diffgen.data.split import DataSplit

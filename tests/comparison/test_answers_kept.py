@@ -10,7 +10,7 @@ import pytest
 from diffgen.comparison import machine
 from diffgen.comparison.answers_kept import Asked, asked_once
 from diffgen.comparison.preflight import inspect_real_images
-from diffgen.data import array_rows, load
+from diffgen.data import load, pixels
 from diffgen.events import Progress
 from diffgen.models import load as load_model
 from diffgen.models.noise import NumericNoise
@@ -25,7 +25,7 @@ def test_they_are_asked_again_once_something_else_computes_them(
     monkeypatch.setenv("DIFFGEN_CACHE", str(tmp_path / "cache"))
     digits = load("digits:test")
     np.savez(tmp_path / "set.npz", images=digits.images[:60], labels=digits.labels[:60])
-    monkeypatch.setattr(array_rows, "LARGE_BYTES", 1000)
+    monkeypatch.setattr(pixels, "LARGE_BYTES", 1000)
     data = load(tmp_path / "set.npz")
     assert isinstance(data.images, np.memmap)
     models = tuple(load_model(ASSETS / name, isolate="off") for name in ("a.onnx", "b.onnx"))

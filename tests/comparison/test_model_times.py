@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from diffgen.comparison.model_times import ModelTimes
+from diffgen.comparison.machine import ModelTimes
 from diffgen.comparison.preflight import inspect_real_images, prepare_models
 from diffgen.data import load
 from diffgen.events import Progress

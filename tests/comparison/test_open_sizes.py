@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from diffgen.comparison.preflight import inspect_real_images, prepare_models
-from diffgen.comparison.sizes import settle_sizes
+from diffgen.comparison.preprocessings import settle_sizes
 from diffgen.config import ModelSpec, Preprocessing
 from diffgen.models import BlackBox, load
 from diffgen.types import ImageSet

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from diffgen.data import load, picture_stack
-from diffgen.data.mapped import ImageMap
+from diffgen.data.decoded import ImageMap
 from diffgen.types import ImageSet
 
 

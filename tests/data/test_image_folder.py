@@ -15,7 +15,7 @@ from torchvision.datasets import ImageFolder
 
 from diffgen.data import file_tree, load, picture_stack
 from diffgen.data.picture_file import decode
-from diffgen.data.picture_notes import PictureNotes
+from diffgen.data.reading import PictureNotes
 from diffgen.errors import UserError
 from tests.recording import Recording
 

@@ -1,4 +1,4 @@
-"""diffgen.data.in_memory, and the rules of diffgen.data.checks, which are the same for every source"""
+"""diffgen.data.loading, and the rules of diffgen.data.checks, which are the same for every source"""
 
 from __future__ import annotations
 

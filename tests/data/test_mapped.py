@@ -14,8 +14,8 @@ import torch
 
 from diffgen.config import SplitConfig
 from diffgen.data import load
-from diffgen.data.mapped import ImageFile, map_images
-from diffgen.data.piles import FilePile
+from diffgen.data.decoded import ImageFile, map_images
+from diffgen.data.picture_stack import FilePile
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
 from diffgen.runs.cache import cache_folder, is_mapped, trim
@@ -87,7 +87,7 @@ def test_the_map_lets_go_of_what_was_read(tmp_path: Path) -> None:
     program = f"""
 import numpy as np, resource, sys
 from pathlib import Path
-from diffgen.data.mapped import ImageFile, map_images
+from diffgen.data.decoded import ImageFile, map_images
 path = Path({str(tmp_path / "large.npy")!r})
 file = ImageFile(path, (3, 200, 1000))
 block = np.arange(10 * 600_000, dtype=np.uint8).reshape(10, 3, 200, 1000)

@@ -22,7 +22,7 @@ def test_what_becomes_small_is_in_memory(tmp_path: Path, monkeypatch: pytest.Mon
     images = RANDOM.integers(0, 256, (60, 3, 40, 40), dtype=np.uint8)
     np.savez(tmp_path / "set.npz", images=images)
     wanted = load(tmp_path / "set.npz", resize=16)
-    monkeypatch.setattr("diffgen.data.array_rows.LARGE_BYTES", 100_000)
+    monkeypatch.setattr("diffgen.data.pixels.LARGE_BYTES", 100_000)
     for _ in range(2):
         found = load(tmp_path / "set.npz", resize=16)
         assert not isinstance(found.images, np.memmap) and found.images.flags.writeable
@@ -38,9 +38,9 @@ def test_npz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, shape: 
     labels = np.array(["ab"[n % 2] for n in range(60)])
     np.savez_compressed(tmp_path / "set.npz", images=images, labels=labels)
     in_memory = load(tmp_path / "set.npz", resize=size)
-    for module in ("array_rows", "npz"):
+    for module in ("pixels", "npz"):
         monkeypatch.setattr(f"diffgen.data.{module}.LARGE_BYTES", 1000)
-    monkeypatch.setattr("diffgen.data.array_rows._BATCH", 9000)
+    monkeypatch.setattr("diffgen.data.pixels._BATCH", 9000)
     check_alike(in_memory, load(tmp_path / "set.npz", resize=size))
 
 
@@ -50,7 +50,7 @@ def test_idx(tmp_path: Path, make: Any, monkeypatch: pytest.MonkeyPatch, compres
     (tmp_path / f"t10k-images-idx3-ubyte{ending}").write_bytes(make.idx_bytes(values, compressed=compressed))
     (tmp_path / f"t10k-labels-idx1-ubyte{ending}").write_bytes(make.idx_bytes(np.arange(60) % 5, compressed=compressed))
     in_memory = load(tmp_path)
-    monkeypatch.setattr("diffgen.data.array_rows.LARGE_BYTES", 1000)
+    monkeypatch.setattr("diffgen.data.pixels.LARGE_BYTES", 1000)
     check_alike(in_memory, load(tmp_path))
 
 
@@ -58,7 +58,7 @@ def test_idx(tmp_path: Path, make: Any, monkeypatch: pytest.MonkeyPatch, compres
 def test_arrays_of_another_length_than_they_say(
     tmp_path: Path, make: Any, monkeypatch: pytest.MonkeyPatch, cache: Path, change: int
 ) -> None:
-    monkeypatch.setattr("diffgen.data.array_rows.LARGE_BYTES", 1000)
+    monkeypatch.setattr("diffgen.data.pixels.LARGE_BYTES", 1000)
     content = make.idx_bytes(RANDOM.integers(0, 256, (60, 20, 30)))
     path = tmp_path / "t10k-images-idx3-ubyte"
     path.write_bytes(content[:change] if change < 0 else content + bytes(change))
@@ -78,7 +78,7 @@ def test_a_header_that_lies_fills_no_memory(tmp_path: Path) -> None:
 def test_columns_cannot_be_turned_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.savez(tmp_path / "set.npz", images=np.asfortranarray(RANDOM.integers(0, 256, (60, 20, 30)).astype(np.uint8)))
     assert load(tmp_path / "set.npz").image_shape == (1, 20, 30)
-    for module in ("npz", "array_rows"):
+    for module in ("npz", "pixels"):
         monkeypatch.setattr(f"diffgen.data.{module}.LARGE_BYTES", 1000)
     with pytest.raises(UserError, match="column by column"):
         load(tmp_path / "set.npz")
@@ -89,7 +89,7 @@ def test_columns_that_are_large_only_when_they_are_enlarged(tmp_path: Path, monk
     np.savez(tmp_path / "rows.npz", images=images)
     np.savez(tmp_path / "columns.npz", images=np.asfortranarray(images))
     wanted = load(tmp_path / "rows.npz", resize=64)
-    for module in ("npz", "array_rows"):
+    for module in ("npz", "pixels"):
         monkeypatch.setattr(f"diffgen.data.{module}.LARGE_BYTES", images.nbytes)
     assert np.array_equal(load(tmp_path / "columns.npz", resize=64).images, wanted.images)
     # fractions take more room in the file than what is made of them

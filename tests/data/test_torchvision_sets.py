@@ -1,4 +1,4 @@
-"""diffgen.data.torchvision_sets and diffgen.data.download; what is published is laid out or served from here."""
+"""diffgen.data.torchvision_sets; what is published is laid out or served from here."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from scipy.io import savemat
 from torchvision import datasets
 
 from diffgen.data import load
-from diffgen.data.download import fetch
-from diffgen.data.torchvision_sets import KNOWN
+from diffgen.data.torchvision_sets import KNOWN, fetch
 from diffgen.errors import Stopped, UserError
 from diffgen.events import Event, Progress, StopToken
 from tests.recording import Recording
@@ -308,7 +307,7 @@ def test_usps(root: Path, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_server_that_sends_too_much(tmp_path: Path, served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     (served[0] / "x").write_bytes(bytes(2**20))
-    monkeypatch.setattr("diffgen.data.download._MAX_BYTES", 2**19)
+    monkeypatch.setattr("diffgen.data.torchvision_sets._MAX_BYTES", 2**19)
     with pytest.raises(UserError, match="more than"):
         fetch([served[1] + "x"], tmp_path / "kept" / "x", md5(bytes(2**20)), name="x", progress=Progress())
     assert list((tmp_path / "kept").iterdir()) == []

@@ -15,7 +15,7 @@ from diffgen.runs.figures import Calibration, Preflight
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import RunResults, counted, write_results
 from diffgen.runs.triggers import TriggerTable
-from diffgen.tasks.label_pairs import LabelPairs
+from diffgen.tasks.classification import LabelPairs
 from diffgen.types import Float32Array, Int64Array
 
 TRIGGERS = 60

@@ -75,7 +75,7 @@ def test_a_model_that_takes_single_images_only_is_asked_for_one_at_a_time(net, i
 
 
 def test_batches_are_tried_only_as_far_as_memory_is_meant_for_them(images, monkeypatch):
-    monkeypatch.setattr("diffgen.models.detection._MAX_INPUT_BYTES", 2**20)
+    monkeypatch.setattr("diffgen.models.shapes._MAX_INPUT_BYTES", 2**20)
     sizes = []
 
     def refuse(pixels):

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from diffgen.config import Preprocessing
 from diffgen.errors import UserError
 from diffgen.models import BlackBox, load
-from diffgen.models.identity import file_sha256
+from diffgen.models.loading import file_sha256
 from diffgen.models.sniffing import FileKind, sniff
 
 

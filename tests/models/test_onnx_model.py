@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from diffgen.config import Preprocessing
 from diffgen.errors import UserError
 from diffgen.models import load
-from diffgen.models.identity import file_sha256
+from diffgen.models.loading import file_sha256
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CLASSES = 4

@@ -17,7 +17,7 @@ from diffgen.metrics.richness import Discovery
 from diffgen.report.data import BehaviourGroup, FilterView, Picture, ReportData
 from diffgen.runs.figures import Calibration, Preflight
 from diffgen.runs.results import RunResults
-from diffgen.tasks.label_pairs import LabelPairs
+from diffgen.tasks.classification import LabelPairs
 from tests.report.changes import changed
 
 _HELD_OUT = 400

@@ -15,7 +15,7 @@ from PIL import Image
 from diffgen.report.data import BehaviourGroup, ReportData
 from diffgen.report.html import render_html
 from diffgen.runs.figures import Preflight
-from diffgen.tasks.label_pairs import LabelPairs
+from diffgen.tasks.classification import LabelPairs
 from tests.report.changes import changed
 
 _HOSTILE = (

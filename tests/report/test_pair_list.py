@@ -11,7 +11,7 @@ import pytest
 from diffgen.report.html import render_html
 from diffgen.report.markdown import render_markdown
 from diffgen.report.tables import MOST_PAIRS, pair_list
-from diffgen.tasks.label_pairs import MATRIX_CLASSES, LabelPairs
+from diffgen.tasks.classification import MATRIX_CLASSES, LabelPairs
 from tests.labels.browser import Browser, find_browser, wait_for
 from tests.report.changes import changed
 

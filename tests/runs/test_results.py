@@ -26,7 +26,7 @@ from diffgen.runs.results import (
     read_results,
     write_results,
 )
-from diffgen.tasks.label_pairs import LabelPairs
+from diffgen.tasks.classification import LabelPairs
 
 counts = st.integers(0, 2**53)
 shares = st.floats(0, 1)

@@ -9,8 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diffgen.tasks.classification import PAIR_NUMBERS, label_numbers
-from diffgen.tasks.label_pairs import MATRIX_CLASSES, LabelPairs
+from diffgen.tasks.classification import MATRIX_CLASSES, PAIR_NUMBERS, LabelPairs, label_numbers
 from diffgen.types import Int64Array
 
 

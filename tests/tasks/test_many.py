@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from diffgen.tasks.many import NO_MAJORITY, majority, pairwise, sides, stands_alone
+from diffgen.tasks.classification import NO_MAJORITY, majority, pairwise, sides, stands_alone
 
 
 @st.composite

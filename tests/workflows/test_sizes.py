@@ -17,7 +17,7 @@ from benchmarks.quick import trained_as_asked
 from diffgen.comparison.real_data import usual_size
 from diffgen.config import Budget, CompareConfig, Preprocessing, SearchConfig, replace
 from diffgen.data import load, picture_stack
-from diffgen.data.mapped import ImageMap
+from diffgen.data.decoded import ImageMap
 from diffgen.errors import UserError
 from diffgen.models import load as load_model
 from diffgen.runs.files import write_text

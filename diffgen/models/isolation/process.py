@@ -16,8 +16,7 @@ from typing import Any
 import torch
 
 from diffgen.errors import ServiceError, Stopped, UserError
-from diffgen.models.isolation.channel import Gone, ProtocolError, receive, send
-from diffgen.models.isolation.memory import SharedMemory, bytes_of
+from diffgen.models.isolation.channel import Gone, ProtocolError, SharedMemory, bytes_of, receive, send
 from diffgen.models.isolation.starting import Server, start
 from diffgen.models.patience import hurried_until
 from diffgen.models.wording import ForeignError, cleaned, counted

@@ -10,12 +10,25 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import random
 import signal
 import socket
-import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
-from diffgen.models.isolation.channel import Gone, receive_with_descriptors, send
-from diffgen.models.isolation.wall import die_with_parent
+import numpy as np
+import torch
+
+from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing, from_dict, replace, to_dict
+from diffgen.errors import UserError
+from diffgen.models.base import BlackBox
+from diffgen.models.isolation.channel import Gone, SharedMemory, bytes_of, receive_with_descriptors, send
+from diffgen.models.isolation.wall import die_with_parent, raise_wall
+from diffgen.models.model_settings import ModelSettings
+from diffgen.models.sniffing import FileKind
+from diffgen.models.wording import reason
 
 # What only some files need, by the name of their kind; imported once, and before a wall is up: it makes folders on the
 # way in.
@@ -31,11 +44,9 @@ def main(descriptor: int) -> None:
     """Serve until the socket is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    sys.dont_write_bytecode = True
     with socket.socket(fileno=descriptor) as connection:
         # after fork() only what is imported already is quick
         import diffgen.models.exported
-        import diffgen.models.isolation.host
         import diffgen.models.network
         import diffgen.models.onnx
         import diffgen.models.torchscript  # noqa: F401
@@ -77,10 +88,149 @@ def _live(channel: int, number: int) -> None:
         parent = os.getppid()
         die_with_parent()
         if os.getppid() == parent:
-            from diffgen.models.isolation.host import close_all_but, serve
-
-            close_all_but(channel)
-            serve(channel, number)
+            _close_all_but(channel)
+            with socket.socket(fileno=channel) as connection:
+                Host(connection, number).serve()
             code = 0
     finally:
         os._exit(code)
+
+
+# -- what runs in the child: it puts up the wall, opens one model, and answers batches until nobody asks any more ----
+
+
+class Host:
+    """One model behind the wall.
+
+    Args:
+        connection: to the process that asks.
+        number: of this child; what is random in it depends on it.
+    """
+
+    def __init__(self, connection: socket.socket, number: int) -> None:
+        self._connection = connection
+        self._number = number
+        self._batch: SharedMemory | None = None
+        self._answer: SharedMemory | None = None
+        self._held: torch.Tensor | None = None  # an answer that the memory was too small for
+        self._asked: Callable[[torch.Tensor, str], torch.Tensor] = _nothing
+
+    def serve(self) -> None:
+        """Do what is asked, one message after another."""
+        verbs = {"open": self._open, "memory": self._take_memory, "ask": self._ask, "hand over": self._hand_over}
+        while True:
+            try:
+                message, descriptors = receive_with_descriptors(self._connection)
+            except Gone:
+                return
+            try:
+                answer = verbs[message["verb"]](message, descriptors)
+            except Exception as error:  # whatever a model raises is its answer
+                answer = {"error": _kind(error), "text": _text(error)}
+            send(self._connection, answer)
+
+    def _open(self, message: dict[str, Any], _: list[int]) -> dict[str, Any]:
+        kind = FileKind[message["kind"]]
+        # so that messages name the file as the user did
+        os.chdir(message["folder"])
+        path = Path(message["path"])
+        # the children of one server would draw the same numbers, and a model that answers at random would agree with
+        # itself
+        torch.manual_seed(self._number)
+        np.random.seed(self._number)
+        random.seed(self._number)
+        # torch makes sure that there is a place for temporary files, and Python would try one out by writing there
+        tempfile.tempdir = os.environ["TORCHINDUCTOR_CACHE_DIR"] = "/"
+        raise_wall([path, *map(Path, message["readable"])])
+        torch.set_num_threads(int(message["threads"]))  # behind the wall, because it may start a thread
+        return self._open_network(path) if message["as"] == "network" else self._open_model(path, kind, message)
+
+    def _open_model(self, path: Path, kind: FileKind, message: dict[str, Any]) -> dict[str, Any]:
+        settings = ModelSettings(
+            name=message["name"],
+            path=path,
+            batch_size=int(message["batch_size"]),
+            preprocessing=from_dict(Preprocessing, message["preprocessing"]),
+        )
+        from diffgen.models.loading import open_file
+
+        box = open_file(path, kind, settings, arch=None, allow_pickle=bool(message["allow_pickle"]), alone=True)
+        self._asked = _answers_of(box)
+        levels = box._admit(replace(DEFAULT_PREPROCESSING, scale="0..1")).scale == "0..255"
+        return {
+            "format": box.format,
+            "fixed_batch": box.fixed_batch,
+            "batch_size": box.batch_size,
+            "largest_batch": box.largest_batch,
+            "class_names": list(box.class_names),
+            "remarks": list(box.remarks),
+            "declared": to_dict(box.declared),
+            "grey_levels_only": levels,
+            "sides": None if box._sides is None else list(box._sides),
+            "unpickled": box.unpickled,
+        }
+
+    def _open_network(self, path: Path) -> dict[str, Any]:
+        from diffgen.models.network import Network
+
+        network = Network(path, device=torch.device("cpu"), isolate="off")
+        self._asked = lambda batch, _: network.single_batch(batch)
+        return {"sides": network.sides, "largest": network.largest}
+
+    def _take_memory(self, message: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        (descriptor,) = descriptors
+        memory = SharedMemory(descriptor, int(message["size"]))
+        if message["for"] == "batch":
+            self._batch = memory
+        else:
+            self._answer = memory
+        return {}
+
+    def _ask(self, message: dict[str, Any], _: list[int]) -> dict[str, Any]:
+        assert self._batch is not None
+        self._held = None
+        batch = self._batch.tensor(tuple(message["shape"]), torch.float32)
+        with torch.inference_mode():
+            self._held = self._asked(batch, message["output"]).detach().to("cpu").contiguous()
+        return self._hand_over(message, [])
+
+    def _hand_over(self, _: dict[str, Any], __: list[int]) -> dict[str, Any]:
+        assert self._held is not None
+        shape = tuple(self._held.shape)
+        size = bytes_of(shape, self._held.dtype)
+        if self._answer is None or self._answer.size < size:
+            return {"needs": size}
+        self._answer.tensor(shape, self._held.dtype).copy_(self._held)
+        answer = {"shape": list(shape), "dtype": str(self._held.dtype).removeprefix("torch.")}
+        self._held = None
+        return answer
+
+
+def _answers_of(box: BlackBox) -> Callable[[torch.Tensor, str], torch.Tensor]:
+    def asked(batch: torch.Tensor, output: str) -> torch.Tensor:
+        if box.preprocessing.output != output:
+            box.preprocessing = replace(box.preprocessing, output=output)
+        return box._rows(box._ask(batch), len(batch))
+
+    return asked
+
+
+def _nothing(batch: torch.Tensor, output: str) -> torch.Tensor:
+    raise UserError("No model is open.")
+
+
+def _kind(error: Exception) -> str:
+    if isinstance(error, UserError):
+        return "user"
+    return "memory" if isinstance(error, MemoryError | torch.OutOfMemoryError) else "raised"
+
+
+def _text(error: Exception) -> str:
+    return str(error) if isinstance(error, UserError) else reason(error)
+
+
+def _close_all_but(kept: int) -> None:
+    """Close every descriptor of this process but its standard ones and one more."""
+    most = os.sysconf("SC_OPEN_MAX")
+    os.closerange(3, kept)
+    os.closerange(kept + 1, most)

@@ -37,7 +37,7 @@ class Server:
         with theirs:
             # not where somebody may have put a file of the same name as a module
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-c", _PROGRAM, str(theirs.fileno()), *_import_path()],
+                [sys.executable, "-I", "-B", "-c", _PROGRAM, str(theirs.fileno()), *_import_path()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import os
 import random
+import re
+import socket
 import ssl
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Any, TypeVar
+from urllib.parse import quote
 
 from diffgen.config import RemoteConfig
 from diffgen.errors import ServiceError, UserError
-from diffgen.models.remote.deadline import Deadline
 from diffgen.models.remote.protocol import Garbled, read_object
-from diffgen.models.remote.secret import Secret
 from diffgen.models.wording import counted
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds between two tries
@@ -261,3 +267,130 @@ def _plain(text: str) -> str:
 def _meaning(status: int) -> str:
     """The standard phrase of a status of HTTP, or nothing."""
     return HTTPStatus(status).phrase if status in set(HTTPStatus) else ""
+
+
+# -- a limit on the whole of a request: connecting, sending, and every line and byte of the answer -------------------
+
+
+class Deadline:
+    """Ends the requests of a connection pool that take too long.
+
+    A timeout for each read does not: a server that sends a line of its headers now and then would be waited for without
+    end.
+
+    Args:
+        pool: an urllib3 pool that has made no connection yet; its connections are watched from now on.
+    """
+
+    def __init__(self, pool: Any) -> None:
+        self._socket: socket.socket | None = None
+        self._lock = threading.Lock()
+        self._expired = False
+        connect = pool.ConnectionCls.connect
+        deadline = self
+
+        class Watched(pool.ConnectionCls):  # type: ignore[misc]
+            def connect(self) -> None:
+                connect(self)
+                deadline._watch(self.sock)
+
+        pool.ConnectionCls = Watched
+
+    def _watch(self, connected: socket.socket) -> None:
+        with self._lock:
+            self._socket = connected
+            if self._expired:
+                self._shut()
+
+    @contextmanager
+    def within(self, seconds: float, expired: Callable[[], Exception]) -> Iterator[None]:
+        """Run the block, and cut its connection off after so many seconds.
+
+        Raises:
+            Exception: what ``expired`` makes, in place of whatever the cut made of the block.
+        """
+        self._expired = False
+        timer = threading.Timer(seconds, self._expire)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        except Exception as error:
+            if self._expired:
+                raise expired() from error
+            raise
+        finally:
+            timer.cancel()
+        if self._expired:
+            raise expired()
+
+    def _expire(self) -> None:
+        with self._lock:
+            self._expired = True
+            self._shut()
+
+    def _shut(self) -> None:
+        if self._socket is not None:
+            with contextlib.suppress(OSError):  # it is closed already
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+
+# -- the Authorization header: read from the environment, sent to the server, and never shown ------------------------
+
+_SHORTEST = 6  # letters of a token that are looked for in answers; shorter ones stand in anything
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Secret:
+    """The value of the header; empty for none.
+
+    Args:
+        variable: name of the environment variable that holds it, or None: there is none.
+
+    Raises:
+        UserError: the variable is not set, is not the name of a variable, or holds no header.
+    """
+
+    def __init__(self, variable: str | None) -> None:
+        self.header = "" if variable is None else _read(variable)
+
+    def __bool__(self) -> bool:
+        return bool(self.header)
+
+    def stands_in(self, answer: bytes) -> bool:
+        """Whether an answer repeats the token: as it was sent, in other letters, reversed, in base64, hex or a URL."""
+        if not self.header:
+            return False
+        lowered = answer.lower()
+        return any(spelling in lowered for spelling in self._spellings)
+
+    @cached_property
+    def _spellings(self) -> tuple[bytes, ...]:
+        token = self.header.rpartition(" ")[2]
+        if len(token) < _SHORTEST:
+            token = self.header
+        plain = token.encode()
+        found = {plain, plain[::-1], plain.hex().encode(), quote(token, safe="").encode()}
+        for before in range(3):
+            # the token somewhere inside of a longer text: the letters that hold nothing but its own bits
+            first = -(-before * 4 // 3)
+            whole = (before + len(plain)) * 8 // 6
+            found.add(base64.b64encode(b"\0" * before + plain)[first:whole])
+        return tuple(each.lower() for each in found if len(each) >= _SHORTEST)
+
+
+def _read(variable: str) -> str:
+    if not _VARIABLE.fullmatch(variable):
+        raise UserError(
+            "What --auth-env was given is not the name of an environment variable; give the name of the one that holds "
+            "the Authorization header, never the header itself."
+        )
+    value = os.environ.get(variable, "").strip()
+    if not value:
+        raise UserError(
+            f"The environment variable {variable} is not set; let it hold the whole Authorization header, such as "
+            "'Bearer ...'."
+        )
+    if not (value.isascii() and value.isprintable()):
+        raise UserError(f"The environment variable {variable} holds no Authorization header; it must be one line.")
+    return value

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from diffgen.errors import RunError, UserError
-from diffgen.models.remote.answers import AnswerTable, keys_of
+from diffgen.models.remote.store import AnswerTable, keys_of
 
 _WRITER = """
 import sys, numpy as np
 from pathlib import Path
-from diffgen.models.remote.answers import AnswerTable
+from diffgen.models.remote.store import AnswerTable
 answers = AnswerTable()
 answers.move_to(Path(sys.argv[1]))
 for number in range(10**9):

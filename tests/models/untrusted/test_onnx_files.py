@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from diffgen.errors import UserError
 from diffgen.models import load
-from diffgen.models.identity import LARGEST_BYTES, file_sha256
+from diffgen.models.loading import LARGEST_BYTES, file_sha256
 from diffgen.models.untrusted import external_files
 
 
