@@ -27,13 +27,16 @@ from benchmarks.alarm_candidates import COMPONENTS, Case, Components, base_netwo
 from diffgen.config import FILTER_PRESETS, Budget, CheckConfig, CompareConfig, GeneratorConfig, ModelSpec, Opening
 from diffgen.data import load
 from diffgen.errors import DiffgenError
-from diffgen.gate.conditions import Status
+from diffgen.gate.conditions import CRITERIA
+from diffgen.gate.measurements import Share
 from diffgen.gate.result import CheckResult
+from diffgen.gate.rules import Status
 from diffgen.runs.files import write_json
 from diffgen.types import ImageSet
 from diffgen.workflows.check import check
 from diffgen.workflows.demo import save_onnx
 
+_SHARES = {each.name: each.title for each in CRITERIA if each.title and each.kind and issubclass(each.kind, Share)}
 _EPOCHS = {"mnist": 2, "digits": 20}
 
 
@@ -66,29 +69,20 @@ def run_case(
 
     labelled, result = checked("run", data)
     unlabelled, without = checked("unlabelled", replace(data, labels=None, class_names=()))
-    if without is not None and without.values.sure is not None:
-        unlabelled["sure"] = [without.values.sure.share, *without.values.sure.interval]
+    if without is not None:
+        unlabelled |= _figures(without)
     return {**entry, **labelled, **(_figures(result) if result else {}), "unlabelled": unlabelled}
 
 
 def _figures(result: CheckResult) -> dict[str, Any]:
     values = result.values
-    real, drop, undecided, faults = values.real, values.accuracy, values.undecided, values.faults
-    worst, varied, wrong = values.class_accuracy, values.variations, values.variation_faults
-    assert varied is not None and wrong is not None
-    assert real is not None and drop is not None and undecided is not None and faults is not None and worst is not None
+    shares = {name: values[name] for name in _SHARES if values[name] is not None}
+    accuracy, worst = values["accuracy_drop"], values["class_accuracy_drop"]
     return {
-        "accuracy": [drop.base_right / drop.of, drop.candidate_right / drop.of],
-        "drop": [drop.share, *drop.interval],
-        "worst_class": worst.name,
-        "worst_class_drop": [worst.share, *worst.interval],
-        "faults": [faults.share, *faults.interval],
-        "undecided": [undecided.share, *undecided.interval],
-        "differ": [real.share, *real.interval],
+        "shares": {name: [each.share, *each.interval] for name, each in shares.items()},
+        "accuracy": accuracy and accuracy.candidate_right / accuracy.of,
+        "worst_class": worst and worst.name,
         "noise": values.steadiness.noise,
-        "variations": varied.of,
-        "variation_drop": [varied.share, *varied.interval],
-        "variation_faults": [wrong.share, *wrong.interval],
         "behaviours": len(values.behaviours),
         "new_faults": len(values.new_faults),
     }
@@ -96,34 +90,22 @@ def _figures(result: CheckResult) -> dict[str, Any]:
 
 def table(entries: dict[str, Any]) -> str:
     """The figures on one data set as Markdown."""
-    lines = [
-        "| candidate | must | with labels | because of | without labels | because of "
-        "| of what the base is sure of, other labels | real images that differ | accuracy | drop, points "
-        "| worst class: drop, points | regression faults | undecided | numeric noise "
-        "| variations: drop, points | variations: faults | behaviours found | of them with faults |",
-        "|---|---|---|---|---|---|---:|---:|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|",
-    ]
+    titles = ["candidate", "must", "with labels", "because of", "without labels", "because of", "accuracy"]
+    titles += ["worst class", "numeric noise", "behaviours found", "of them with faults", *_SHARES.values()]
+    lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
     for name, entry in entries.items():
-        without = entry["unlabelled"]
-        said = " | ".join(f"{each['status']} | {', '.join(each['why']).replace('_', ' ')}" for each in (entry, without))
-        sure = _share(without["sure"]) if "sure" in without else ""
-        if "accuracy" not in entry:
-            lines.append(f"| {name} | {entry['must']} | {said} | {sure} |" + " |" * 11)
-            continue
-        lines.append(
-            f"| {name} | {entry['must']} | {said} | {sure} | {_share(entry['differ'])} "
-            f"| {entry['accuracy'][1]:.2%} | {_points(entry['drop'])} "
-            f"| {entry['worst_class']}: {_points(entry['worst_class_drop'])} "
-            f"| {_share(entry['faults'])} | {_share(entry['undecided'])} | {entry['noise']:.1g} "
-            f"| {_points(entry['variation_drop'])} | {_share(entry['variation_faults'])} "
-            f"| {entry['behaviours']:,} | {entry['new_faults']:,} |"
-        )
+        both = entry, entry["unlabelled"]
+        cells = [name, entry["must"]]
+        cells += [text for each in both for text in (each["status"], ", ".join(each["why"]).replace("_", " "))]
+        if "noise" in entry:
+            cells += [f"{entry['accuracy']:.2%}", entry["worst_class"], f"{entry['noise']:.1g}"]
+            cells += [f"{entry['behaviours']:,}", f"{entry['new_faults']:,}"]
+        else:
+            cells += [""] * 5
+        shares = both[1].get("shares", {}) | both[0].get("shares", {})
+        cells += [_share(shares[each]) if each in shares else "" for each in _SHARES]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def _points(entry: list[float]) -> str:
-    share, low, high = (100 * each for each in entry)
-    return f"{share:.2f} [{low:.2f}, {high:.2f}]"
 
 
 def _share(entry: list[float]) -> str:

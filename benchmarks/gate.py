@@ -164,9 +164,10 @@ def run_case(case: Case, folder: Path, gan: Path | None, *, quick: bool) -> dict
         result = check(case.base, case.candidate, data=case.data, config=config, output=folder, force=True)
     except UserError as error:
         return {"not_run": str(error)}
-    values, real, random = result.values, result.values.real, result.values.random
+    values, real, random = result.values, result.values["disagreement_real"], result.values["disagreement_random"]
     assert real is not None and random is not None
-    shown = [values.accuracy.base_right / real.of, values.accuracy.candidate_right / real.of] if values.accuracy else []
+    drop = values["accuracy_drop"]
+    shown = [] if drop is None else [drop.base_right / real.of, drop.candidate_right / real.of]
     return {
         "status": result.status.value,
         "queries": values.search.queries,

@@ -13,8 +13,8 @@ from typing import Any, Unpack
 from diffgen.comparison.named_settings import check_config
 from diffgen.config import CheckConfig, Limits, replace
 from diffgen.config.named import NamedCheckSettings
-from diffgen.gate.conditions import Status
 from diffgen.gate.result import CheckResult
+from diffgen.gate.rules import Status
 from diffgen.workflows.check import check
 
 

@@ -209,12 +209,12 @@ def _accept(arguments: argparse.Namespace, progress: Progress) -> int:
 
 def print_verdict(result: CheckResult) -> None:
     """One line for each value, why some did not pass, the worst behaviours, the verdict and the report's path."""
-    from diffgen.gate.measured import AGAINST_ACCEPTED, TITLES, measured
+    from diffgen.gate.conditions import AGAINST_ACCEPTED, TITLES, table
     from diffgen.wording import leading_warning
 
     conditions = {each.name: each for each in result.conditions}
     rows, reasons = [], []
-    for value in measured(result.values, conditions):
+    for value in table(result.values, conditions):
         condition = conditions.pop(value.name, None)
         interval = f"  [{value.interval}]" if value.interval else ""
         limit = f"  limit {condition.limit}" if condition is not None and condition.limit else ""

@@ -6,16 +6,16 @@ Why these rules, and how far apart two searches are: docs/decisions/018-severity
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from diffgen.gate.conditions import Condition, Status
-from diffgen.gate.record import check_drop, check_rate
-from diffgen.gate.values import AccuracyDrop, GateValues, KnownBehaviour, Rate
-from diffgen.gate.wording import percent, points
+from diffgen.gate.conditions import CRITERIA
+from diffgen.gate.measurements import Share
+from diffgen.gate.rules import Condition, Status
+from diffgen.gate.values import GateValues, KnownBehaviour
 from diffgen.metrics.intervals import clustered_interval
-from diffgen.runs.schema import whole
+from diffgen.runs.schema import fields, names_to, number, or_none, table, whole
 from diffgen.wording import count_of
 
 #: Pictures of one behaviour come in clumps, since a search goes on from what it found: this many are worth one that was
@@ -25,8 +25,11 @@ DESIGN_EFFECT = 5.0
 SHIFT_TOLERANCE = 0.1
 _NAMED = 3
 _BEHAVIOUR = re.compile(r"A-\d{1,9}_B-\d{1,9}_[0-9a-f]{8}")
-_Counted = Rate | AccuracyDrop
-_RATES = ("accuracy_drop", "disagreement_real", "disagreement_random")
+_KEPT: dict[str, type[Share]] = {
+    each.name: each.kind
+    for each in CRITERIA
+    if each.kept_to_accepted and each.kind is not None and issubclass(each.kind, Share)
+}
 
 
 @dataclass(frozen=True)
@@ -43,23 +46,25 @@ class Acceptance:
 
     Attributes:
         queries: of its search.
-        real, random, accuracy: see :class:`diffgen.gate.values.GateValues`.
+        measured: see :class:`diffgen.gate.values.GateValues`; those that later checks are held to.
         behaviours: name in the store -> level.
     """
 
     queries: int
-    real: Rate | None = None
-    random: Rate | None = None
-    accuracy: AccuracyDrop | None = None
+    measured: Mapping[str, Share] = field(default_factory=dict)
     behaviours: Mapping[str, Level] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, values: GateValues, behaviours: Mapping[str, Level]) -> Acceptance:
+        """What a check measured, and how severe the behaviours that it met are."""
+        measured = {name: values[name] for name in _KEPT if values[name] is not None}
+        return cls(values.search.queries, measured, behaviours)
 
     def as_dict(self) -> dict[str, Any]:
         """JSON values."""
         return {
             "queries": self.queries,
-            "disagreement_real": None if self.real is None else asdict(self.real),
-            "disagreement_random": None if self.random is None else asdict(self.random),
-            "accuracy_drop": None if self.accuracy is None else asdict(self.accuracy),
+            **{name: asdict(self.measured[name]) if name in self.measured else None for name in _KEPT},
             "behaviours": {name: asdict(level) for name, level in sorted(self.behaviours.items())},
         }
 
@@ -70,46 +75,26 @@ class Acceptance:
         Raises:
             KeyError, TypeError, ValueError, AttributeError: it is damaged.
         """
+        _check_accepted(entry)
+        for name in entry["behaviours"]:
+            if not _BEHAVIOUR.fullmatch(name):
+                raise ValueError(f"{name!r} is not the name of a behaviour")
         return cls(
-            queries=_count(entry["queries"]),
-            real=_read_rate(entry["disagreement_real"]),
-            random=_read_rate(entry["disagreement_random"]),
-            accuracy=_read_drop(entry["accuracy_drop"]),
-            behaviours={_name(name): _read_level(level) for name, level in entry["behaviours"].items()},
+            queries=entry["queries"],
+            measured={name: kind.read(entry[name]) for name, kind in _KEPT.items() if entry[name] is not None},
+            behaviours={
+                name: Level(level["pictures"], float(level["shift"])) for name, level in entry["behaviours"].items()
+            },
         )
 
 
-def _name(name: object) -> str:
-    if isinstance(name, str) and _BEHAVIOUR.fullmatch(name):
-        return name
-    raise ValueError(f"{name!r} is not the name of a behaviour")
-
-
-def _count(value: object) -> int:
-    whole()(value)
-    assert isinstance(value, int)
-    return value
-
-
-def _read_rate(entry: Mapping[str, Any] | None) -> Rate | None:
-    if entry is None:
-        return None
-    check_rate(entry)
-    return Rate(entry["count"], entry["of"], undecided=entry["undecided"])
-
-
-def _read_drop(entry: Mapping[str, Any] | None) -> AccuracyDrop | None:
-    if entry is None:
-        return None
-    check_drop(entry)
-    return AccuracyDrop(*(entry[name] for name in ("base_right", "candidate_right", "only_base", "of")))
-
-
-def _read_level(entry: Mapping[str, Any]) -> Level:
-    shift = entry["shift"]
-    if not (isinstance(shift, float | int) and 0 <= shift <= 1):
-        raise ValueError(f"{shift!r} is not a shift of a probability")
-    return Level(_count(entry["pictures"]), float(shift))
+_check_accepted = fields(
+    {
+        "queries": whole(),
+        **dict.fromkeys(_KEPT, or_none(table)),
+        "behaviours": names_to(fields({"pictures": whole(), "shift": number(0, 1)})),
+    }
+)
 
 
 def ratchet(values: GateValues, accepted: Sequence[Acceptance]) -> Iterator[Condition]:
@@ -120,10 +105,10 @@ def ratchet(values: GateValues, accepted: Sequence[Acceptance]) -> Iterator[Cond
     interval lies wholly above that of the accepted one: the same candidate, checked with another seed, draws other
     images and has another rate.
     """
-    now: tuple[_Counted | None, ...] = (values.accuracy, values.real, values.random)
-    for name, rate, allowed in zip(_RATES, now, _allowed_rates(accepted), strict=True):
-        if rate is not None and rate.of and allowed is not None:
-            yield _rate(f"{name}_accepted", rate, allowed)
+    for name, allowed in _allowed_shares(accepted).items():
+        now: Share | None = values[name]
+        if now is not None and now.of:
+            yield _share(f"{name}_accepted", now, allowed)
     known = [(each, _worst(each, accepted)) for each in values.known]
     levels = [(each, level) for each, level in known if level is not None]
     if levels:
@@ -132,41 +117,36 @@ def ratchet(values: GateValues, accepted: Sequence[Acceptance]) -> Iterator[Cond
 
 def held_to(accepted: Sequence[Acceptance]) -> dict[str, str]:
     """What of each rate was accepted, and up to where its interval reaches: name of the value -> text."""
-    allowed = zip(_RATES, _allowed_rates(accepted), strict=True)
-    return {name: each.limit for name, each in allowed if each is not None}
+    return {name: each.limit for name, each in _allowed_shares(accepted).items()}
 
 
 @dataclass(frozen=True)
-class _AllowedRate:
-    """The highest of the rates that were accepted: its text, and the upper end of its interval."""
+class _AllowedShare:
+    """The highest of the shares that were accepted: its text, and the upper end of its interval."""
 
     limit: str
     most: float
-    shown: Callable[[float], str]
 
 
-def _allowed_rates(accepted: Sequence[Acceptance]) -> Iterator[_AllowedRate | None]:
-    """For each of ``_RATES``; None where none was accepted."""
-    yield _highest([each.accuracy for each in accepted], points)
-    yield _highest([each.real for each in accepted], percent)
-    yield _highest([each.random for each in accepted], percent)
+def _allowed_shares(accepted: Sequence[Acceptance]) -> dict[str, _AllowedShare]:
+    """By name; none of what was not accepted."""
+    allowed = {}
+    for name in _KEPT:
+        before = [each.measured[name] for each in accepted if name in each.measured and each.measured[name].of]
+        if before:
+            # of equal ones the surest: the shortest interval
+            worst = max(before, key=lambda each: (each.share, -each.interval[1]))
+            # a candidate that is better than the base has no drop; one that is as good is no worse than accepted
+            most = max(0.0, worst.interval[1])
+            limit = f"{worst.words(max(0.0, worst.share))} accepted, up to {worst.words(most)}"
+            allowed[name] = _AllowedShare(limit, most)
+    return allowed
 
 
-def _highest(before: Sequence[_Counted | None], shown: Callable[[float], str]) -> _AllowedRate | None:
-    accepted = [each for each in before if each is not None and each.of]
-    if not accepted:
-        return None
-    # of equal ones the surest: the shortest interval
-    worst = max(accepted, key=lambda each: (each.share, -each.interval[1]))
-    # a candidate that is better than the base has no drop; one that is as good as the base is no worse than accepted
-    most = max(0.0, worst.interval[1])
-    return _AllowedRate(f"{shown(max(0.0, worst.share))} accepted, up to {shown(most)}", most, shown)
-
-
-def _rate(name: str, now: _Counted, allowed: _AllowedRate) -> Condition:
+def _share(name: str, now: Share, allowed: _AllowedShare) -> Condition:
     limit, most = allowed.limit, allowed.most
     if now.interval[0] > most:
-        sentence = f"More than was accepted, even at the lower end of its interval: up to {allowed.shown(most)} was."
+        sentence = f"More than was accepted, even at the lower end of its interval: up to {now.words(most)} was."
         return Condition(name, Status.FAIL, limit, sentence)
     if now.share > most:
         sentence = "More than was accepted, but on too few images to be sure of it."

@@ -4,32 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from dataclasses import fields as fields_of
-from typing import Any, TypeVar
+from typing import Any
 
 from diffgen.config import Limits
-from diffgen.gate.conditions import EXIT_CODES, Condition, Status, overall
-from diffgen.gate.measured import TITLES, measured
-from diffgen.gate.values import (
-    AccuracyDrop,
-    Behaviour,
-    CalibrationRise,
-    ClassDrop,
-    GateValues,
-    KnownBehaviour,
-    Rate,
-    Replay,
-    SearchState,
-    Shift,
-    Steadiness,
-    Undecided,
-)
+from diffgen.gate.conditions import CRITERIA, TITLES, table
+from diffgen.gate.measurements import Measurement
+from diffgen.gate.rules import EXIT_CODES, Condition, Status, overall
+from diffgen.gate.values import Behaviour, GateValues, KnownBehaviour, Replay, SearchState, Steadiness
 from diffgen.runs.schema import class_name, fields, flag, number, one_of, or_none, rows, text, whole
+from diffgen.runs.schema import table as any_table
 
 SCHEMA_VERSION = 1
 _SAID_OF_MODELS = ("unsteady", "batched")  # sentences about models, in a Steadiness
-
-_Kind = TypeVar("_Kind", Rate, Undecided, AccuracyDrop, ClassDrop, CalibrationRise, Shift, Replay)
+_SENTENCES = ("smells", "faint_smells", "base_smells", "silences")
+_PAIRS = ("labels_alone", "outputs", "left_out")  # of base and candidate
+_KINDS = {each.name: each.kind for each in CRITERIA if each.kind is not None}
+_VARIATION_DROP = "variation_drop"  # stands beside how many variations were made
 
 
 def make_record(
@@ -74,39 +64,18 @@ def make_record(
                 **asdict(values.steadiness),
                 **{name: list(getattr(values.steadiness, name)) for name in _SAID_OF_MODELS},
             },
-            "smells": list(values.smells),
-            "faint_smells": list(values.faint_smells),
-            "base_smells": list(values.base_smells),
-            "undecided_real": _rate(values.undecided),
-            "unanswered_real": _rate(values.unanswered),
-            "silences": list(values.silences),
-            "background_real": _rate(values.background),
+            **{name: list(getattr(values, name)) for name in (*_SENTENCES, *_PAIRS)},
             "classes": None if values.classes is None else list(values.classes),
             "new_behaviours": len(values.new),
             "known_behaviours": len(values.behaviours) - len(values.new),
-            "disagreement_real": _rate(values.real),
-            "disagreement_random": _rate(values.random),
-            "top5_flips_real": _rate(values.top5_real),
-            "top5_flips_random": _rate(values.top5_random),
-            "random_images": {"drawn": values.drawn, "accepted": values.accepted},
-            "variations": {"drawn": values.varied, "accuracy_drop": _drop(values.variations)},
             "new_faults": len(values.new_faults) if values.jury else None,
-            "accuracy_drop": _drop(values.accuracy),
-            "class_accuracy_drop": _drop(values.class_accuracy),
-            "largest_class_drop": _drop(values.largest_class_drop),
-            "sure_disagreement_real": _rate(values.sure),
-            "class_disagreement_real": _drop(values.class_disagreement),
-            "regression_faults": _rate(values.faults),
-            "calibration_rise": _drop(values.calibration),
-            "labels_alone": list(values.labels_alone),
-            "outputs": list(values.outputs),
-            "left_out": list(values.left_out),
-            "shift_real": _shift(values.shift_real),
-            "shift_random": _shift(values.shift_random),
+            "random_images": {"drawn": values.drawn, "accepted": values.accepted},
+            "variations": {"drawn": values.varied, "accuracy_drop": _entry(values[_VARIATION_DROP])},
+            **{name: _entry(values[name]) for name in _KINDS if name != _VARIATION_DROP},
             "replay": {**asdict(values.replay), "agree": values.replay.agree},
         },
         "measured": [
-            {**asdict(each), "title": each.title} for each in measured(values, [each.name for each in conditions])
+            {**asdict(each), "title": each.title} for each in table(values, [each.name for each in conditions])
         ],
         "behaviours": [_behaviour(each, class_names) for each in values.behaviours],
         "known": [{**asdict(each), "names": list(each.names)} for each in values.known],
@@ -128,94 +97,32 @@ def _behaviour(each: Behaviour, class_names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _rate(rate: Rate | None) -> dict[str, Any] | None:
-    if rate is None:
-        return None
-    low, high = rate.interval
-    return {**asdict(rate), "share": rate.share, "low": low, "high": high}
+def _entry(measurement: Measurement | None) -> dict[str, Any] | None:
+    return None if measurement is None else measurement.as_dict()
 
 
-def _drop(drop: AccuracyDrop | CalibrationRise | None) -> dict[str, Any] | None:
-    if drop is None:
-        return None
-    low, high = drop.interval
-    return {**asdict(drop), "share": drop.share, "low": low, "high": high}
-
-
-def _shift(shift: Shift | None) -> dict[str, Any] | None:
-    return None if shift is None else {**asdict(shift), "beyond": shift.beyond}
-
-
-_RATE = fields({"count": whole(), "of": whole(), "undecided": whole()})
-_DROP = fields({name: whole() for name in ("base_right", "candidate_right", "only_base", "of")})
-
-
-def check_rate(entry: Any) -> None:
-    """See that a rate can be; raises ValueError."""
-    _RATE(entry)
-    if max(entry["count"], entry["undecided"]) > entry["of"]:
-        raise ValueError("more images were counted than there are")
-
-
-def _check_undecided(entry: Any) -> None:
-    check_rate(entry)
-    fields({}, {"only_base": or_none(whole())})(entry)
-    if entry["count"] + (entry.get("only_base") or 0) > entry["of"]:
-        raise ValueError("more images were counted than there are")
-
-
-def check_drop(entry: Any) -> None:
-    """See that an accuracy drop can be; raises ValueError."""
-    _DROP(entry)
-    base, candidate, only_base, of = (entry[name] for name in ("base_right", "candidate_right", "only_base", "of"))
-    if not (of > 0 and only_base <= base <= of and 0 <= candidate - (base - only_base) <= of - base):
-        raise ValueError("no images could be counted so")
-
-
-def _check_class_drop(entry: Any) -> None:
-    check_drop(entry)
-    fields({"label": whole(), "name": class_name, "classes": whole(1)})(entry)
-
-
-_WORST_CLASSES = ("class_accuracy_drop", "largest_class_drop", "class_disagreement_real")
 _SHARE = number(0, 1)
-_CHANGE = number(-1, 1)
-_CALIBRATION = fields(
-    {**dict.fromkeys(("base", "candidate"), _SHARE), **dict.fromkeys(("low", "high"), _CHANGE), "of": whole(1)}
-)
-_SHIFT = fields({"largest": _SHARE, "of": whole()})
 _STATUS = one_of([each.value for each in Status])
 _NAMES = rows(class_name, least=2, most=2)
 _check_record = fields(
     {
         "status": _STATUS,
         "conditions": rows(
-            fields({"name": one_of(TITLES), "status": _STATUS, "limit": text, "sentence": text}, {"title": text})
+            fields({"name": one_of(TITLES), "status": _STATUS, "limit": text, "sentence": text, "title": text})
         ),
         "values": fields(
             {
                 "search": fields({"queries": whole(), "problem": text}),
-                **dict.fromkeys(("disagreement_real", "disagreement_random"), or_none(check_rate)),
-                "random_images": fields({"drawn": whole(), "accepted": whole()}),
-                "accuracy_drop": or_none(check_drop),
-                **dict.fromkeys(("shift_real", "shift_random"), or_none(_SHIFT)),
-                "replay": or_none(fields({name: whole() for name in ("pictures", "still", "changed")})),
-            },
-            # the first records had no word of these
-            {
-                "steadiness": fields({"noise": _SHARE, "margin": _SHARE}, dict.fromkeys(_SAID_OF_MODELS, rows(text))),
-                **dict.fromkeys(("smells", "faint_smells", "base_smells", "silences"), rows(text)),
-                **dict.fromkeys(("undecided_real", "unanswered_real", "background_real"), or_none(_check_undecided)),
-                "classes": or_none(rows(whole(), least=2, most=2)),
+                "steadiness": fields({"noise": _SHARE, "margin": _SHARE, **dict.fromkeys(_SAID_OF_MODELS, rows(text))}),
+                **dict.fromkeys(_SENTENCES, rows(text)),
                 **dict.fromkeys(("labels_alone", "left_out"), rows(flag, least=2, most=2)),
                 "outputs": rows(text, least=2, most=2),
-                **dict.fromkeys(
-                    ("top5_flips_real", "top5_flips_random", "sure_disagreement_real"), or_none(check_rate)
-                ),
-                **dict.fromkeys(_WORST_CLASSES, or_none(_check_class_drop)),
-                "calibration_rise": or_none(_CALIBRATION),
-                "variations": fields({"drawn": whole(), "accuracy_drop": or_none(check_drop)}),
+                "classes": or_none(rows(whole(), least=2, most=2)),
                 "new_faults": or_none(whole()),
+                "random_images": fields({"drawn": whole(), "accepted": whole()}),
+                "variations": fields({"drawn": whole(), "accuracy_drop": or_none(any_table)}),
+                **{name: or_none(any_table) for name in _KINDS if name != _VARIATION_DROP},
+                "replay": fields({name: whole() for name in ("pictures", "still", "changed")}),
             },
         ),
         "behaviours": rows(
@@ -223,17 +130,16 @@ _check_record = fields(
                 {
                     "said": rows(whole(), least=2, most=2),
                     "names": _NAMES,
-                    **dict.fromkeys(("cell", "pictures", "known_pictures"), whole()),
+                    **dict.fromkeys(("cell", "pictures", "known_pictures", "faults"), whole()),
                     "new": flag,
                     "shift": _SHARE,
                     "found_by": text,
                     "triggers": rows(whole(-1)),
-                },
-                {"faults": whole()},
+                }
             )
         ),
-    },
-    {"known": rows(fields({"stored": text, "names": _NAMES, "pictures": whole(), "shift": _SHARE}))},
+        "known": rows(fields({"stored": text, "names": _NAMES, "pictures": whole(), "shift": _SHARE})),
+    }
 )
 
 
@@ -245,39 +151,19 @@ def read_values(record: Mapping[str, Any]) -> GateValues:
     """
     _check_record(record)
     values = record["values"]
-    # the first records had no word of it
-    steadiness, variations = values.get("steadiness", {}), values.get("variations", {"drawn": 0, "accuracy_drop": None})
+    entries = {**values, _VARIATION_DROP: values["variations"]["accuracy_drop"]}
+    steadiness, replay = values["steadiness"], values["replay"]
+    pairs_and_sentences: dict[str, Any] = {name: tuple(values[name]) for name in (*_SENTENCES, *_PAIRS)}
     return GateValues(
-        steadiness=Steadiness(**steadiness | {name: tuple(steadiness.get(name, ())) for name in _SAID_OF_MODELS}),
-        smells=tuple(values.get("smells", ())),
-        faint_smells=tuple(values.get("faint_smells", ())),
-        base_smells=tuple(values.get("base_smells", ())),
-        undecided=_read(Undecided, values.get("undecided_real")),
-        unanswered=_read(Undecided, values.get("unanswered_real")),
-        silences=tuple(values.get("silences", ())),
-        background=_read(Undecided, values.get("background_real")),
-        classes=_pair(values.get("classes")),
-        labels_alone=_pair(values.get("labels_alone")) or (False, False),
-        outputs=_pair(values.get("outputs")) or ("", ""),
-        left_out=_pair(values.get("left_out")) or (False, False),
-        real=_read(Rate, values["disagreement_real"]),
-        random=_read(Rate, values["disagreement_random"]),
+        measured={name: None if entries[name] is None else kind.read(entries[name]) for name, kind in _KINDS.items()},
         **values["random_images"],
-        accuracy=_read(AccuracyDrop, values["accuracy_drop"]),
-        class_accuracy=_read(ClassDrop, values.get("class_accuracy_drop")),
-        largest_class_drop=_read(ClassDrop, values.get("largest_class_drop")),
-        sure=_read(Rate, values.get("sure_disagreement_real")),
-        class_disagreement=_read(ClassDrop, values.get("class_disagreement_real")),
-        calibration=_read(CalibrationRise, values.get("calibration_rise")),
-        variations=_read(AccuracyDrop, variations["accuracy_drop"]),
-        varied=variations["drawn"],
-        top5_real=_read(Rate, values.get("top5_flips_real")),
-        top5_random=_read(Rate, values.get("top5_flips_random")),
-        jury=values.get("new_faults") is not None,
-        shift_real=_read(Shift, values["shift_real"]),
-        shift_random=_read(Shift, values["shift_random"]),
-        replay=_read(Replay, values["replay"]) or Replay(),
+        varied=values["variations"]["drawn"],
+        jury=values["new_faults"] is not None,
+        replay=Replay(replay["pictures"], replay["still"], replay["changed"]),
         search=SearchState(**values["search"]),
+        steadiness=Steadiness(**steadiness | {name: tuple(steadiness[name]) for name in _SAID_OF_MODELS}),
+        **pairs_and_sentences,
+        classes=None if values["classes"] is None else (values["classes"][0], values["classes"][1]),
         behaviours=tuple(
             Behaviour(
                 said=(each["said"][0], each["said"][1]),
@@ -287,34 +173,21 @@ def read_values(record: Mapping[str, Any]) -> GateValues:
                 shift=each["shift"],
                 triggers=tuple(each["triggers"]),
                 replayed=each["found_by"] == "replay",
-                faults=each.get("faults", 0),
+                faults=each["faults"],
             )
             for each in record["behaviours"]
         ),
-        # checks of earlier versions have none
-        known=tuple(
-            KnownBehaviour(**{**each, "names": (each["names"][0], each["names"][1])})
-            for each in record.get("known", ())
-        ),
+        known=tuple(KnownBehaviour(**{**each, "names": tuple(each["names"])}) for each in record["known"]),
     )
 
 
 def read_conditions(record: Mapping[str, Any]) -> tuple[Condition, ...]:
     """What :func:`make_record` was given as conditions; raises as :func:`read_values`."""
     _check_record(record)
-    found = tuple(
+    conditions = tuple(
         Condition(each["name"], Status(each["status"]), each["limit"], each["sentence"])
         for each in record["conditions"]
     )
-    if overall(found).value != record["status"]:
-        raise ValueError(f"its status is {record['status']}, but that of its conditions {overall(found).value}")
-    return found
-
-
-def _pair(entry: Sequence[Any] | None) -> tuple[Any, Any] | None:
-    return None if entry is None else (entry[0], entry[1])
-
-
-def _read(kind: type[_Kind], entry: Mapping[str, Any] | None) -> _Kind | None:
-    """Without what follows from the rest, such as the interval."""
-    return None if entry is None else kind(**{f.name: entry[f.name] for f in fields_of(kind) if f.name in entry})
+    if overall(conditions).value != record["status"]:
+        raise ValueError(f"its status is {record['status']}, but that of its conditions {overall(conditions).value}")
+    return conditions

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from diffgen.gate.conditions import EXIT_CODES, Condition, Status
 from diffgen.gate.record import read_conditions, read_values
+from diffgen.gate.rules import EXIT_CODES, Condition, Status
 from diffgen.gate.values import GateValues
 from diffgen.runs.figures import Preflight
 from diffgen.wording import count_of
@@ -54,7 +54,8 @@ class CheckResult:
         conditions, values = read_conditions(record), read_values(record)
         worst = tuple(
             f"base says {each['names'][0]}, candidate says {each['names'][1]} (cell {each['cell']}, "
-            f"{count_of(each['pictures'], 'picture')}, {_wrong(each)}probability shift {each['shift']:.2f})"
+            f"{count_of(each['pictures'], 'picture')}, {_wrong(each['faults'])}"
+            f"probability shift {each['shift']:.2f})"
             for each in [each for each in record["behaviours"] if each["new"]][:_WORST]
         )
         status, store = Status(record["status"]), record.get("store")
@@ -82,6 +83,5 @@ class CheckResult:
         }
 
 
-def _wrong(behaviour: Mapping[str, Any]) -> str:
-    faults = behaviour.get("faults", 0)
+def _wrong(faults: int) -> str:
     return f"candidate wrong on {faults:,}, " if faults else ""

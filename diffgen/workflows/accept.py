@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from diffgen.errors import UserError
-from diffgen.gate.conditions import Status
-from diffgen.gate.measured import TITLES
+from diffgen.gate.conditions import TITLES
 from diffgen.gate.ratchet import Acceptance, Level, held_to
 from diffgen.gate.record import read_conditions, read_values
+from diffgen.gate.rules import Status
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import read_results
 from diffgen.runs.store import Store, StoredBehaviour, add_to_store, read_store, unreadable_values
@@ -74,7 +74,7 @@ def accept(run: str | Path, store: str | Path) -> AcceptResult:
         }
         stored, levels = _new_behaviours(folder, record, about)
         levels |= {each.stored: Level(each.pictures, each.shift) for each in values.known}
-        accepted = Acceptance(values.search.queries, values.real, values.random, values.accuracy, levels)
+        accepted = Acceptance.of(values, levels)
         Acceptance.read(accepted.as_dict())
         _, channels, height, width = folder.read_arrays("report")["samples"].shape
         if channels not in (1, 3):
@@ -84,7 +84,7 @@ def accept(run: str | Path, store: str | Path) -> AcceptResult:
     held = held_to((*acceptances(read_store(Path(store))), accepted))
     added = add_to_store(Path(store), stored, {**about, **accepted.as_dict()}, image_shape=(channels, height, width))
     titled = {TITLES[name]: text for name, text in held.items()}
-    failed = tuple(TITLES.get(name, name) for name in broken)
+    failed = tuple(TITLES[name] for name in broken)
     return AcceptResult(str(store), added, len(values.behaviours) - added, failed, titled)
 
 

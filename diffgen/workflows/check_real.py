@@ -12,26 +12,15 @@ from diffgen.comparison.results import class_names
 from diffgen.comparison.smells import Smell, shown_worse
 from diffgen.config import Limits, replace
 from diffgen.events import Progress
-from diffgen.gate.answers import (
-    accuracy_drop,
-    base_sure,
-    calibration_rise,
-    labels_alone,
-    largest_shift,
-    only_one,
-    rate,
-    top5_rate,
-    undecided,
-)
-from diffgen.gate.classes import worst_classes
-from diffgen.gate.values import GateValues, Shift, Steadiness
+from diffgen.gate.answers import Answers, labels_alone
+from diffgen.gate.conditions import measured_on
+from diffgen.gate.values import GateValues, Steadiness
 from diffgen.models import BlackBox
 from diffgen.models.answer_table import AnswerTable
 from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.types import BoolArray, Int64Array, UInt8Array
 
 _BATCH = 1024
-_NO_CLASS = -1  # a label that is never right
 
 
 def on_real_images(values: GateValues, prepared: Prepared, limits: Limits, progress: Progress) -> GateValues:
@@ -43,51 +32,41 @@ def on_real_images(values: GateValues, prepared: Prepared, limits: Limits, progr
         limits: a sign of wrong pre-processing in the accuracy alone fails only where no limit is set on that.
         progress: told where the images must be asked about once more.
     """
-    real, labels, models = prepared.real, prepared.images.labels, prepared.models
-    kept, margin = real.answers.probabilities, real.summary.margin
-    missing = _background(models, prepared.images.images, progress)
-    said = what_counts(real.answers.labels, missing | real.unanswered)
+    real, models = prepared.real, prepared.models
     worse, faint = _smells(real, limits)
+    # logits may be so large that no float tells the rest from 0
+    alone = tuple(
+        sure and model.preprocessing.outputs != "logits"
+        for sure, model in zip(labels_alone(real.answers), models, strict=True)
+    )
+    labels = prepared.images.labels
+    seen = Answers(
+        real.answers,
+        real.summary.margin,
+        background=_background(models, prepared.images.images, progress),
+        silent=real.unanswered,
+        labels=labels,
+        names=class_names(models, prepared.images),
+        leaves_out=any(map(_leaves_out, models)),
+        probabilities_given=not any(alone),
+    )
     values = replace(
         values,
         steadiness=Steadiness(
-            real.summary.numeric_noise, margin, tuple(each for each in real.unsteady if each), real.batched
+            real.summary.numeric_noise,
+            real.summary.margin,
+            tuple(each for each in real.unsteady if each),
+            real.batched,
         ),
         smells=worse,
         faint_smells=faint,
         base_smells=tuple(each.sentence for each in real.smells[0] if each.sentence),
-        undecided=undecided(kept, margin),
-        unanswered=only_one(*real.unanswered.T) if real.silences else None,
-        background=only_one(*missing.T) if any(map(_leaves_out, models)) else None,
         outputs=_outputs(*models),
         left_out=(_leaves_out(models[0]), _leaves_out(models[1])),
-        real=rate(kept, margin, said),
-        top5_real=top5_rate(real.answers),
-        shift_real=Shift(largest_shift(kept), len(kept)),
+        classes=None if labels is None else (len(np.unique(labels)), models[0].num_classes),
+        labels_alone=(False, False) if labels is None else (alone[0], alone[1]),
     )
-    names = class_names(models, prepared.images)
-    if labels is None:
-        sure = base_sure(kept)
-        named = said[sure & (said[:, 0] != _NO_CLASS)]
-        return replace(
-            values,
-            sure=rate(kept[sure], margin, said[sure]),
-            class_disagreement=(worst_classes(named, named[:, 0], names) or (None,))[0],
-        )
-    shown, largest = worst_classes(said, labels, names) or (None, None)
-    base, candidate = (
-        sure and model.preprocessing.outputs != "logits"  # logits so large that no float tells the rest from 0
-        for sure, model in zip(labels_alone(real.answers), models, strict=True)
-    )
-    return replace(
-        values,
-        accuracy=accuracy_drop(said, labels),
-        classes=(len(np.unique(labels)), models[0].num_classes),
-        class_accuracy=shown,
-        largest_class_drop=largest,
-        labels_alone=(base, candidate),
-        calibration=None if base or candidate else calibration_rise(real.answers, said, labels),
-    )
+    return values.with_measured(measured_on("real", seen))
 
 
 def _outputs(base: BlackBox, candidate: BlackBox) -> tuple[str, str]:
@@ -108,13 +87,26 @@ def _smells(real: RealAnswers, limits: Limits) -> tuple[tuple[str, ...], tuple[s
     return tuple(worse), tuple(faint)
 
 
-def unanswered(models: Sequence[BlackBox], images: UInt8Array, answers: KeptAnswers, progress: Progress) -> BoolArray:
-    """bool (N, M): which images a model says no class of: it answers that they are background, or NaN or infinity.
+def seen_by(
+    prepared: Prepared,
+    images: UInt8Array,
+    answers: KeptAnswers,
+    progress: Progress,
+    *,
+    labels: Int64Array | None = None,
+) -> Answers:
+    """The answers of base and candidate to images that are no real ones.
 
     Raises:
         RunError: a model raised.
     """
-    return _background(models, images, progress) | no_answers(models, images, answers)
+    return Answers(
+        answers,
+        prepared.real.summary.margin,
+        background=_background(prepared.models, images, progress),
+        silent=no_answers(prepared.models, images, answers),
+        labels=labels,
+    )
 
 
 def _background(models: Sequence[BlackBox], images: UInt8Array, progress: Progress) -> BoolArray:
@@ -133,8 +125,3 @@ def _background(models: Sequence[BlackBox], images: UInt8Array, progress: Progre
 
 def _leaves_out(model: BlackBox) -> bool:
     return model.preprocessing.background in ("first", "last")
-
-
-def what_counts(labels: Int64Array, missing: BoolArray) -> Int64Array:
-    """int64 (N, M), the labels with -1 where a model says no class: that is never right, nor is the second-best."""
-    return np.where(missing, _NO_CLASS, labels)

@@ -14,15 +14,19 @@ from diffgen.comparison.results import class_names
 from diffgen.comparison.smells import at_chance
 from diffgen.config import CheckConfig, CompareConfig
 from diffgen.errors import UserError
-from diffgen.gate.wording import percent
+from diffgen.gate.conditions import CRITERIA
+from diffgen.gate.measurements import percent
 from diffgen.metrics.intervals import exact_interval
 from diffgen.models import BlackBox
 from diffgen.models.answer_table import AnswerTable
 from diffgen.runs.store import Store, check_shape
 from diffgen.types import ImageSet
 
-_OF_LABELS = ("max_accuracy_drop", "max_class_accuracy_drop", "max_regression_faults")
-_OF_A_JURY = ("max_new_faults", "max_variation_faults")
+
+def _limits_that_need(what: str, config: CheckConfig) -> list[str]:
+    """The options of the limits that are set and cannot be measured without it."""
+    needy = [each.limit for each in CRITERIA if each.needs == what and each.own_limit(config.limits) is not None]
+    return [f"--{limit.replace('_', '-')}" for limit in needy]
 
 
 def check_labels(check: CheckConfig, images: ImageSet, config: CompareConfig) -> None:
@@ -36,11 +40,7 @@ def check_labels(check: CheckConfig, images: ImageSet, config: CompareConfig) ->
     Raises:
         UserError: they have none, or theirs are not used.
     """
-    limits = check.limits
-    for name in _OF_LABELS:
-        if images.labels is not None or getattr(limits, name) is None:
-            continue
-        option = f"--{name.replace('_', '-')}"
+    for option in _limits_that_need("labels", check) if images.labels is None else ():
         if config.data_labels == "ignore":
             raise UserError(
                 f"{option} needs labels, and those of the data {images.source} are not used; leave it out, or "
@@ -138,11 +138,10 @@ def check_jury(config: CheckConfig, jury: PreparedJury) -> None:
     Raises:
         UserError: there are none.
     """
-    for name in _OF_A_JURY:
-        if jury.recogniser is None and getattr(config.limits, name) is not None:
-            raise UserError(
-                f"--{name.replace('_', '-')} needs a jury that says who is wrong, and there is none "
-                f"({jury.reason}); give more images, or labels, or leave it out."
-            )
+    for option in _limits_that_need("jury", config) if jury.recogniser is None else ():
+        raise UserError(
+            f"{option} needs a jury that says who is wrong, and there is none ({jury.reason}); give more images, or "
+            "labels, or leave it out."
+        )
     if config.limits.max_variation_faults is not None and config.variations == 0:
         raise UserError("--max-variation-faults needs variations, but --variations is 0; leave one of them out.")

@@ -18,20 +18,13 @@ from diffgen.comparison.results import class_names
 from diffgen.comparison.variations import vary
 from diffgen.config import CheckConfig, replace, to_dict
 from diffgen.events import Progress
-from diffgen.gate.answers import accuracy_drop, largest_shift, rate, top5_rate
-from diffgen.gate.conditions import evaluate
+from diffgen.gate.answers import Answers, largest_shift
+from diffgen.gate.conditions import evaluate, measured_on
 from diffgen.gate.known import nearest_known, spread_out
 from diffgen.gate.ratchet import Acceptance, ratchet
 from diffgen.gate.record import make_record
 from diffgen.gate.result import CheckResult
-from diffgen.gate.values import (
-    Behaviour,
-    GateValues,
-    KnownBehaviour,
-    Replay,
-    SearchState,
-    Shift,
-)
+from diffgen.gate.values import Behaviour, GateValues, KnownBehaviour, Replay, SearchState
 from diffgen.models import BlackBox
 from diffgen.report.from_run import write_report
 from diffgen.runs.results import RunResults, UnfinishedCheck, read_results, write_results
@@ -42,7 +35,7 @@ from diffgen.sources.draws import UnsearchedDraws
 from diffgen.tasks.classification import disagree, rows_by_key
 from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.types import BoolArray, Int64Array, UInt8Array
-from diffgen.workflows.check_real import on_real_images, unanswered, what_counts
+from diffgen.workflows.check_real import on_real_images, seen_by
 from diffgen.workflows.check_requirements import check_labels, check_outputs, check_store, check_tables
 
 _BATCH = 1024
@@ -129,8 +122,8 @@ class Gate:
         self.values = replace(self.values, varied=made.drawn)
         if len(made.labels):
             answers = _ask(prepared.models, made.images, "Asking about variations of real images", self.progress)
-            said = what_counts(answers.labels, unanswered(prepared.models, made.images, answers, self.progress))
-            self.values = replace(self.values, variations=accuracy_drop(said, made.labels))
+            seen = seen_by(prepared, made.images, answers, self.progress, labels=made.labels)
+            self.values = self.values.with_measured(measured_on("variations", seen))
 
     def _ask_about_random_images(self, prepared: Prepared) -> None:
         """Rates on what the source draws unsearched, as far as the filters accept it."""
@@ -138,8 +131,7 @@ class Gate:
         if source is None:
             return  # the real images alone are asked about
         draws = UnsearchedDraws(prepared.config.seed, source.space.frequencies(prepared.images.labels))
-        answers: list[KeptAnswers] = []
-        left_out: list[BoolArray] = []
+        asked: list[Answers] = []
         count = drawn = accepted = 0
         with self.progress.stage("Asking about random pictures", total=wanted) as task:
             while count < wanted and drawn < _DRAWS * wanted:
@@ -152,8 +144,7 @@ class Gate:
                 if len(valid) == 0:
                     continue
                 said = np.stack([model.predict(valid.numpy()) for model in prepared.models], axis=1)
-                answers.append(KeptAnswers.of(said))
-                left_out.append(unanswered(prepared.models, valid.numpy(), answers[-1], Progress()))
+                asked.append(seen_by(prepared, valid.numpy(), KeptAnswers.of(said), Progress()))
                 count += len(valid)
                 task.reach(count)
         if count < wanted:
@@ -162,14 +153,7 @@ class Gate:
             )
         self.values = replace(self.values, drawn=drawn, accepted=accepted)
         if count:
-            together = KeptAnswers.joined(answers)
-            kept, counts = together.probabilities, what_counts(together.labels, np.concatenate(left_out))
-            self.values = replace(
-                self.values,
-                random=rate(kept, prepared.real.summary.margin, counts),
-                top5_random=top5_rate(together),
-                shift_random=Shift(largest_shift(kept), count),
-            )
+            self.values = self.values.with_measured(measured_on("random", Answers.joined(asked)))
 
     # -- after it ------------------------------------------------------------------------------------------------------
 

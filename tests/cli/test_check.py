@@ -16,9 +16,11 @@ from diffgen.cli.check import config_from, print_verdict
 from diffgen.config import CheckConfig, Limits
 from diffgen.data import load
 from diffgen.events import Progress
-from diffgen.gate.conditions import evaluate, overall
+from diffgen.gate.conditions import evaluate
+from diffgen.gate.measurements import AccuracyDrop
 from diffgen.gate.result import CheckResult
-from diffgen.gate.values import AccuracyDrop, GateValues, SearchState
+from diffgen.gate.rules import overall
+from diffgen.gate.values import GateValues, SearchState
 from diffgen.runs.folder import RunFolder
 from diffgen.workflows.demo import save_onnx
 from tests.cli.conftest import classifier
@@ -198,7 +200,10 @@ def test_limits_from_a_file(tmp_path: Path) -> None:
 def test_the_verdicts_own_line_says_what_warns(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """0.90 points, 0.47 to 1.32, beside a limit of 1 point that nobody set."""
     values = GateValues(
-        accuracy=AccuracyDrop(2_910, 2_883, 34, 3_000), drawn=100, accepted=100, search=SearchState(1_000)
+        {"accuracy_drop": AccuracyDrop(2_910, 2_883, 34, 3_000)},
+        drawn=100,
+        accepted=100,
+        search=SearchState(1_000),
     )
     conditions = evaluate(values, Limits())
     print_verdict(CheckResult(str(tmp_path), overall(conditions), conditions, values))

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from diffgen.config import Limits
-from diffgen.gate.answers import calibration_rise, labels_alone, rate, undecided
+from diffgen.gate.answers import Answers, labels_alone
 from diffgen.gate.conditions import evaluate
 from diffgen.gate.values import GateValues
 from diffgen.tasks.kept_answers import KeptAnswers
+from tests.gate.made_values import changed
 
 LEVELS = st.lists(st.integers(0, 4), min_size=6, max_size=6)
 
 
+def answers(probabilities: np.ndarray, labels: np.ndarray | None = None) -> Answers:
+    """Without background and without NaN."""
+    none = np.zeros((len(probabilities), 2), dtype=np.bool_)
+    return Answers(KeptAnswers.of(probabilities), 1e-6, none, none, labels)
+
+
 def fails(probabilities: np.ndarray) -> bool:
-    found = evaluate(GateValues(undecided=undecided(probabilities, 1e-6)), Limits())
+    found = evaluate(changed(GateValues(), undecided_real=answers(probabilities).undecided()), Limits())
     return next(each.status.value for each in found if each.name == "undecided_real") == "FAIL"
 
 
@@ -24,7 +33,7 @@ def fails(probabilities: np.ndarray) -> bool:
 def test_undecided_is_counted_image_by_image(levels: list[list[int]]) -> None:
     probabilities = np.array(levels, dtype=np.float32).reshape(-1, 2, 3) / 4
     ties = [[sorted(one)[-1] == sorted(one)[-2] for one in image] for image in probabilities.tolist()]
-    found = undecided(probabilities, 1e-6)
+    found = answers(probabilities).undecided()
     assert found.of == len(levels)
     assert found.count == sum(candidate and not base for base, candidate in ties)
     assert found.only_base == sum(base and not candidate for base, candidate in ties)
@@ -39,7 +48,7 @@ def test_who_answers_the_same_for_everything_or_ties_everywhere_fails_and_two_co
     tied[:, -1] = tied[:, -2]
     assert fails(np.stack([fine, tied], axis=1))
     one, other = (np.round(rng.dirichlet(np.ones(5), 600) * 32).astype(np.float32) / 32 for _ in range(2))
-    found = undecided(np.stack([one, other], axis=1), 1e-6)
+    found = answers(np.stack([one, other], axis=1)).undecided()
     assert found.only_base and min(found.count, found.only_base) > 0.04 * 600
     assert not fails(np.stack([one, other], axis=1))
     # a coarse base is no licence: a candidate that ties on far more fails all the same
@@ -48,8 +57,8 @@ def test_who_answers_the_same_for_everything_or_ties_everywhere_fails_and_two_co
 
 def calibration(base: np.ndarray, candidate: np.ndarray, labels: np.ndarray) -> str:
     """How the condition comes out, or nothing."""
-    answers = KeptAnswers.of(np.stack([base, candidate], axis=1))
-    found = GateValues(calibration=calibration_rise(answers, answers.labels, labels))
+    rise = answers(np.stack([base, candidate], axis=1), labels).calibration_rise()
+    found = changed(GateValues(), calibration_rise=rise)
     return next((each.status.value for each in evaluate(found, Limits()) if each.name == "calibration_rise"), "")
 
 
@@ -83,6 +92,6 @@ def test_a_background_is_another_label_and_decided(said: list[tuple[int, int]]) 
     """Whatever the second-best answers are: here both models' are the same, and undecided on every third image."""
     levels = np.array([[0.5, 0.5, 0.0] if row % 3 == 0 else [0.7, 0.2, 0.1] for row in range(len(said))], np.float32)
     probabilities = np.repeat(levels.reshape(-1, 1, 3), 2, axis=1)
-    counts = np.array(said, dtype=np.int64).reshape(-1, 2)
-    found = rate(probabilities, 1e-6, counts)
-    assert (found.count, found.undecided) == (sum(one != other for one, other in said), 0)
+    background = np.array(said, dtype=np.int64).reshape(-1, 2) == -1
+    found = replace(answers(probabilities), background=background).disagreement()
+    assert (found.count, found.undecided) == (sum((one == -1) != (other == -1) for one, other in said), 0)

@@ -19,8 +19,8 @@ from diffgen.comparison.stages import CompareResult
 from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, SourceConfig, replace
 from diffgen.data import load
 from diffgen.errors import UserError
-from diffgen.gate.conditions import Status
 from diffgen.gate.result import CheckResult
+from diffgen.gate.rules import Status
 from diffgen.models.loading import file_digest
 from diffgen.runs.cache import cache_folder
 from diffgen.runs.folder import RunFolder
@@ -96,18 +96,15 @@ def test_values_are_what_plain_counting_gives(
         model.prepare(digits.images)
         said.append(model.predict(digits.images))
     a, b = (each.argmax(axis=1) for each in said)
-    assert values.real is not None and values.accuracy is not None and values.random is not None
-    assert (values.real.count, values.real.of) == ((a != b).sum(), len(digits))
-    assert values.faults is not None
-    assert values.faults.count == ((a == digits.labels) & (b != digits.labels)).sum()
-    assert values.accuracy.share == pytest.approx((a == digits.labels).mean() - (b == digits.labels).mean())
-    assert values.shift_real is not None
-    assert values.shift_real.largest == pytest.approx(np.abs(said[0] - said[1]).max(), abs=1e-5)
+    assert (values["disagreement_real"].count, values["disagreement_real"].of) == ((a != b).sum(), len(digits))
+    assert values["regression_faults"].count == ((a == digits.labels) & (b != digits.labels)).sum()
+    assert values["accuracy_drop"].share == pytest.approx((a == digits.labels).mean() - (b == digits.labels).mean())
+    assert values["shift_real"].largest == pytest.approx(np.abs(said[0] - said[1]).max(), abs=1e-5)
     # the same search as compare's, and every distinct valid trigger of it is in exactly one behaviour
     assert folder.results()["triggers"] == recognised.triggers
     assert sum(each.count for each in values.behaviours) == recognised.distinct_valid_triggers
     assert len(values.behaviours) == folder.results()["behaviours"] == recognised.behaviours
-    assert values.random.of == 300 <= values.accepted <= values.drawn
+    assert values["disagreement_random"].of == 300 <= values.accepted <= values.drawn
 
 
 def test_verdict_is_in_every_file(failed: tuple[CheckResult, Path]) -> None:
@@ -183,7 +180,7 @@ def test_stored_pictures_with_other_labels_are_new(
     added = accept(result.run, store.with_name("swapped-store")).added
     assert added == len(result.values.new) > 0
     # the search was a twelfth as long and went another way, and no rate shows it
-    assert result.values.random == failed[0].values.random
+    assert result.values["disagreement_random"] == failed[0].values["disagreement_random"]
 
 
 def test_a_worse_candidate_fails_after_a_bad_one_was_accepted(
@@ -313,8 +310,7 @@ def test_a_model_against_itself_passes_with_a_gan_from_a_file(
     )
     assert result.status is Status.PASS
     assert result.values.behaviours == ()
-    assert result.values.real is not None and result.values.random is not None
-    assert (result.values.real.count, result.values.random.count) == (0, 0)
+    assert (result.values["disagreement_real"].count, result.values["disagreement_random"].count) == (0, 0)
     assert RunFolder.open(result.run).manifest["gan"] == used
 
 
@@ -356,7 +352,8 @@ def test_a_search_that_breaks_off_is_an_error_and_is_gone_on_with(
     varied = ["15.00% by default", *["100.00 points as the accuracy on the real images"] * 2]
     assert [each.limit for each in again.conditions] == ["", "", "", "2.00 points by default", *allowed, *varied]
     whole = failed[0].values
-    assert again.values.random == whole.random and again.values.real == whole.real
+    for name in ("disagreement_real", "disagreement_random"):
+        assert again.values[name] == whole[name]
     assert [(each.said, each.cell, each.count) for each in again.values.behaviours] == [
         (each.said, each.cell, each.count) for each in whole.behaviours
     ]

@@ -16,8 +16,8 @@ from diffgen.config import Budget, CheckConfig, Limits, ModelSpec, Preprocessing
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.events import Event, StageStarted
-from diffgen.gate.conditions import Condition, Status
 from diffgen.gate.result import CheckResult
+from diffgen.gate.rules import Condition, Status
 from diffgen.types import Float32Array, ImageSet
 from diffgen.workflows.check import check
 from tests.workflows.candidates import CLASSES, Candidates
@@ -125,11 +125,11 @@ def test_an_answer_beyond_the_classes_is_wrong(
         compare=replace(quick.compare, models=(ModelSpec(), ModelSpec(preprocessing=Preprocessing(background="last")))),
     )
     result = check(model_files["a_onnx"], beyond, data="digits:test", config=exact, output=tmp_path / "run")
-    assert result.values.faults is not None and 7 <= result.values.faults.count <= 9
+    assert 7 <= result.values["regression_faults"].count <= 9
     assert condition(result, "regression_faults").status is Status.FAIL
-    background = result.values.background
+    background = result.values["background_real"]
     assert background is not None and (background.count, background.only_base) == (9, 0)
-    assert result.values.real is not None and result.values.real.count == 9
+    assert result.values["disagreement_real"].count == 9
     outputs = condition(result, "outputs")
     assert outputs.status is Status.WARN and outputs.sentence.startswith("The candidate answers with one value more")
 
@@ -146,7 +146,7 @@ def test_logits_in_place_of_probabilities_do_not_pass_unsaid(
 
     result = check(softmax, logits, data="digits:test", config=replace(quick, limits=limits), output=tmp_path / "run")
     assert result.status is (Status.WARN if limits.max_shift is None else Status.FAIL)
-    assert result.values.shift_real is not None and result.values.shift_real.largest < 0.01
+    assert result.values["shift_real"].largest < 0.01
     sentence = condition(result, "outputs").sentence
     assert sentence.startswith("The base answers with probabilities that sum to 1, the candidate with logits;")
 
@@ -209,7 +209,7 @@ def test_a_candidate_that_is_wrong_in_batches_of_some_size_is_an_error(
     assert [each.name for each in result.conditions if each.status is Status.ERROR] == ["steadiness"]
     found = condition(result, "steadiness").sentence
     assert re.search(r"gives 6\d of 64 real images \(\S+%\) another label when other images are in the batch", found)
-    assert result.values.real is not None and result.values.real.count == 0
+    assert result.values["disagreement_real"].count == 0
 
 
 @pytest.mark.parametrize("labelled", [True, False])

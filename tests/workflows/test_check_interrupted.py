@@ -12,7 +12,7 @@ import pytest
 
 from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, ModelSpec, Opening, RemoteConfig, replace
 from diffgen.events import StopToken
-from diffgen.gate.conditions import Status
+from diffgen.gate.rules import Status
 from diffgen.techniques.random_latent import RandomLatent
 from diffgen.types import ImageSet
 from diffgen.workflows.check import check, resume_check

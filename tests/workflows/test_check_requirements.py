@@ -15,7 +15,7 @@ from diffgen.comparison.opened_run import OpenedRun
 from diffgen.config import CheckConfig, CompareConfig, Limits, ModelSpec, Preprocessing
 from diffgen.data import load
 from diffgen.errors import UserError
-from diffgen.gate.conditions import Status
+from diffgen.gate.rules import Status
 from diffgen.runs.folder import RunFolder
 from diffgen.testing import assert_no_regression
 from diffgen.types import Float32Array, ImageSet
@@ -77,7 +77,7 @@ def test_a_base_that_only_guesses_is_refused(
     # as the sentence advises
     unlabelled = replace(quick, compare=replace(quick.compare, data_labels="ignore"))
     result = check(model_files["a"], model_files["a"], data=moved, config=unlabelled, output=tmp_path / "run")
-    assert result.values.accuracy is None and result.exit_code == 0
+    assert result.values["accuracy_drop"] is None and result.exit_code == 0
 
 
 def test_a_base_that_is_poor_is_checked_against_with_a_warning(
@@ -92,7 +92,7 @@ def test_a_base_that_is_poor_is_checked_against_with_a_warning(
         return logits
 
     result = check(right_on_four_classes, model_files["a"], data="digits:test", config=quick, output=tmp_path / "run")
-    accuracy = result.values.accuracy
+    accuracy = result.values["accuracy_drop"]
     assert accuracy is not None and 0.3 < accuracy.base_right / accuracy.of < 0.5
     assert next(each.status for each in result.conditions if each.name == "smells") is Status.WARN
 
@@ -123,7 +123,7 @@ def test_labels_are_not_left_out_unasked(
     asked = replace(quick, compare=replace(quick.compare, data_labels="ignore"))
     data = ImageSet(digits.images, digits.labels + CLASSES, None, "digits of others")
     result = check(model_files["a"], model_files["a"], data=data, config=asked, output=tmp_path / "run")
-    assert result.values.accuracy is None and result.exit_code == 0
+    assert result.values["accuracy_drop"] is None and result.exit_code == 0
 
 
 UNUSABLE: list[tuple[str, dict[str, Any], str]] = [
@@ -192,4 +192,4 @@ def test_a_model_of_several_labels_is_refused(
     assert sum("Model B (sigmoids) gives values near 1" in line for line in warned.warnings) == 1
     specs = (ModelSpec(), ModelSpec(preprocessing=Preprocessing(outputs="scores")))
     said = replace(quick, compare=replace(quick.compare, models=specs))
-    assert check(model_files["a"], sigmoids, config=said, force=True, **given).values.real is not None
+    assert check(model_files["a"], sigmoids, config=said, force=True, **given).values["disagreement_real"] is not None

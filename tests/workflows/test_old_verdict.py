@@ -14,8 +14,8 @@ import pytest
 from diffgen.config import CheckConfig, replace
 from diffgen.data import load
 from diffgen.errors import UserError
-from diffgen.gate.conditions import Status
 from diffgen.gate.result import CheckResult
+from diffgen.gate.rules import Status
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.types import ImageSet
