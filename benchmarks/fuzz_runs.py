@@ -26,8 +26,8 @@ from diffgen.comparison.stored_settings import stored_settings
 from diffgen.errors import DiffgenError
 from diffgen.runs.folder import RunFolder
 from diffgen.workflows.export import export
+from diffgen.workflows.label import read_valid_triggers
 from diffgen.workflows.listing import draw_report
-from diffgen.workflows.valid_triggers import read_valid_triggers
 
 RUN = Path(__file__).resolve().parent.parent / "tests" / "assets" / "run-0.1.0"
 _VALUES: tuple[Any, ...] = (

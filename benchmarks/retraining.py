@@ -43,7 +43,7 @@ from diffgen.sampling import random_rows
 from diffgen.types import ImageSet, Int64Array
 from diffgen.workflows.compare import compare
 from diffgen.workflows.export_training import export_for_training
-from diffgen.workflows.valid_triggers import read_valid_triggers
+from diffgen.workflows.label import read_valid_triggers
 
 PAIR = "optimizer"
 SEED_IMAGES = 10_000

@@ -41,13 +41,13 @@ from diffgen.sampling import random_rows
 from diffgen.selector.evaluation import evaluate
 from diffgen.selector.examples import Examples, make_examples
 from diffgen.selector.forest import fit_forest
-from diffgen.selector.networks import PixelNetwork, extract
+from diffgen.selector.onnx_file import PixelNetwork, extract
 from diffgen.selector.rules import most_confident, soft_vote, who_is_right
 from diffgen.tasks.classification import differ, labels_of
 from diffgen.techniques import technique_names
 from diffgen.types import ImageSet, Int64Array
 from diffgen.workflows.compare import compare
-from diffgen.workflows.valid_triggers import read_valid_triggers
+from diffgen.workflows.label import read_valid_triggers
 
 QUERIES = 20_000
 TRAINING, TEST = 700, 200

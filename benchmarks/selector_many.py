@@ -36,13 +36,12 @@ from diffgen.runs.folder import RunFolder
 from diffgen.runs.triggers import TriggerTable
 from diffgen.selector.examples import Examples, make_examples
 from diffgen.selector.forest import choose, fit_forest
-from diffgen.selector.networks import PixelNetwork, extract
-from diffgen.selector.rules import most_confident, soft_vote, who_is_right
-from diffgen.selector.stacking import Stacking
+from diffgen.selector.onnx_file import PixelNetwork, extract
+from diffgen.selector.rules import Stacking, most_confident, soft_vote, who_is_right
 from diffgen.tasks.classification import differ, labels_of, majority
 from diffgen.types import BoolArray, Float32Array, Int64Array, UInt8Array
 from diffgen.workflows.compare import compare
-from diffgen.workflows.valid_triggers import read_valid_triggers
+from diffgen.workflows.label import read_valid_triggers
 
 ON_REAL = "real disagreements"
 

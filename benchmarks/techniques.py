@@ -71,8 +71,8 @@ from diffgen.types import Int64Array
 from diffgen.workers.calls import Ended, Function
 from diffgen.workers.processes import CallProcesses
 from diffgen.workflows.compare import compare
+from diffgen.workflows.label import read_valid_triggers
 from diffgen.workflows.resume import resume
-from diffgen.workflows.valid_triggers import read_valid_triggers
 
 CPU = torch.device("cpu")
 SUBSET = 200  # pictures whose Shannon entropy is taken

@@ -13,8 +13,7 @@ from diffgen.tasks.classification import those
 from diffgen.wording import count_of, labelled_by
 
 if TYPE_CHECKING:
-    from diffgen.selector.evaluation import Evaluation
-    from diffgen.selector.on_real import OnRealImages
+    from diffgen.selector.evaluation import Evaluation, OnRealImages
     from diffgen.workflows.select import SelectResult
 
 _EXAMPLES = """\

@@ -86,18 +86,18 @@ def unlike_the_jury(labels: Int64Array, finds: TriggerTable) -> str:
     )
 
 
-def intended_labels(latents: Float32Array | None, layout: LatentLayout, classes: int) -> Int64Array:
+def intended_labels(latents: Float32Array | None, layout: LatentLayout | None, classes: int) -> Int64Array:
     """The class that a conditional generator was asked for: the last value of its latent vectors.
 
     Args:
         latents: float32 (N, values), or None when the technique stores none.
-        layout: what these values are.
+        layout: what these values are, or None likewise.
         classes: K, of the models.
 
     Raises:
         UserError: the rows hold no class, or are not as the layout says.
     """
-    if latents is None:
+    if latents is None or layout is None:
         raise UserError(
             "No generator drew the pictures of this run, so no class was intended; label the triggers with --export "
             "and --import, or with --oracle."
@@ -108,7 +108,10 @@ def intended_labels(latents: Float32Array | None, layout: LatentLayout, classes:
             "--export and --import, or with --oracle."
         )
     if latents.shape[1:] != (layout.length,) or not np.isfinite(latents[:, -1]).all():
-        raise _damaged(layout)
+        raise UserError(
+            f"The latent vectors of this run are not the {layout.length} values of its generator; the run folder is "
+            "damaged."
+        )
     labels = np.rint(latents[:, -1]).astype(np.int64)
     if layout.class_labels is not None and len(labels) and labels.min() >= 0 and labels.max() < layout.classes:
         labels = np.asarray(layout.class_labels, dtype=np.int64)[labels]
@@ -118,10 +121,3 @@ def intended_labels(latents: Float32Array | None, layout: LatentLayout, classes:
             f"{classes} classes; the run folder is damaged."
         )
     return labels
-
-
-def _damaged(layout: LatentLayout) -> UserError:
-    return UserError(
-        f"The latent vectors of this run are not the {layout.length} values of its generator; the run folder is "
-        "damaged."
-    )

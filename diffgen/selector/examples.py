@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from diffgen.config import roles
 from diffgen.errors import UserError
+from diffgen.metrics.near_duplicates import directions_of
+from diffgen.metrics.relatives import groups_of_relatives
+from diffgen.origins import NO_SEED
+from diffgen.runs.triggers import TriggerTable
 from diffgen.tasks.classification import role_name
 from diffgen.types import BoolArray, Int64Array
 
@@ -128,3 +133,100 @@ def _of_several(targets: Int64Array, known: np.ndarray[Any, Any], models: int) -
         return np.ones(len(targets), dtype=np.bool_)
     counts = np.bincount(targets[known], minlength=models + 1)
     return np.asarray(counts[targets] >= MIN_OF_A_KIND)
+
+
+def divisions(finds: TriggerTable, examples: Examples, *, threshold: float) -> dict[str, Int64Array | None]:
+    """Name of each way to divide the N examples -> int64 (N,), the group of each; None: each is a group.
+
+    "random" is the published one. "by behaviour" and, where finds are made from real images, "by real image" hold
+    near-duplicates together, too: a search finds much the same picture in several behaviours, and from several images.
+
+    Args:
+        finds: that the examples are rows of.
+        examples: N.
+        threshold: in (-1, 1], see :class:`diffgen.metrics.near_duplicates.DistinctPictures`.
+
+    Raises:
+        UserError: a part of the run cannot be read.
+    """
+    chosen = finds[examples.rows]
+    own = {"by behaviour": examples.groups}
+    if chosen.seeds is not None and (chosen.seeds != NO_SEED).any():
+        own["by real image"] = chosen.seeds
+    column = chosen.image_column
+    alike = {name: groups_of_relatives(column.batches(), of, threshold=threshold) for name, of in own.items()}
+    return {"random": None, **alike}
+
+
+def made_from(finds: TriggerTable, examples: Examples, images: Int64Array, *, threshold: float) -> BoolArray:
+    """bool (N,): the examples that are made from some real images, and near-duplicates of these examples.
+
+    What an operator leads towards such an image (only where it is named in the settings) counts as made from its seed
+    alone.
+
+    Args:
+        finds, examples, threshold: as for :func:`divisions`.
+        images: int64, rows of the real images.
+
+    Raises:
+        UserError: a part of the run cannot be read.
+    """
+    chosen = finds[examples.rows]
+    own = np.isin(np.full(len(chosen), NO_SEED) if chosen.seeds is None else chosen.seeds, images)
+    if not own.any():
+        return own
+    of_these = directions_of(chosen[own].images)
+    batches = chosen.image_column.batches()
+    return np.concatenate([(directions_of(some) @ of_these.T >= threshold).any(axis=1) for some in batches]) | own
+
+
+# at most, of each model and of each behaviour
+_BEHAVIOURS_SHOWN = 8
+_PICTURES_SHOWN = 6
+_MIN_OF_A_BEHAVIOUR = 3
+
+# how far the trusted model is ahead of the worst one, what is said of it, and numbers of triggers
+_Entry: TypeAlias = tuple[int, dict[str, Any], Int64Array]
+
+
+def trusted_behaviours(finds: TriggerTable, labels: Int64Array) -> tuple[list[dict[str, Any]], Int64Array]:
+    """The behaviours in which one model is right most often: JSON values, and the triggers that show them.
+
+    All labelled pictures of a behaviour count, also where no model is right or the selector did not learn from them: it
+    would be asked about each.
+
+    Args:
+        finds: N triggers.
+        labels: int64 (N,), what each shows; negative where that is not known or none of the classes.
+
+    Returns:
+        one entry a behaviour, those of A first, and int64 trigger numbers, ``shown`` of them for each entry.
+    """
+    entries: list[_Entry] = []
+    known = np.flatnonzero(labels >= 0)
+    right = finds.labels == labels[:, None]
+    behaviours, groups, sizes = np.unique(finds.behaviours[known], axis=0, return_inverse=True, return_counts=True)
+    by_group = np.split(known[np.argsort(groups.reshape(-1), kind="stable")], np.cumsum(sizes)[:-1])
+    for (*said, cell), members in zip(behaviours.tolist(), by_group, strict=True):
+        counts = right[members].sum(axis=0)
+        winner = int(counts.argmax())
+        lead = int(counts[winner] - counts.min())
+        if counts[winner] < _MIN_OF_A_BEHAVIOUR or lead == 0:
+            continue
+        picks = members[right[members, winner]][:_PICTURES_SHOWN]
+        about = {
+            "trust": role_name(winner),
+            "labels": said,
+            "cell": cell,
+            "right": counts.tolist(),
+            "labelled": len(members),
+            "shown": len(picks),
+        }
+        entries.append((lead, about, finds.numbers[picks]))
+
+    chosen = []
+    for role in roles(finds.labels.shape[1]):
+        of_role = sorted((each for each in entries if each[1]["trust"] == role), key=lambda each: each[0], reverse=True)
+        chosen += [each[1:] for each in of_role[:_BEHAVIOURS_SHOWN]]
+    shown = np.concatenate([numbers for _, numbers in chosen]) if chosen else np.empty(0, dtype=np.int64)
+    return [about for about, _ in chosen], shown

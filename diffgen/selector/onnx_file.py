@@ -2,8 +2,7 @@
 
 The graph takes grey levels 0..255 as float32 (N, C, H, W) and gives ``probabilities`` (N, kinds): that each of the
 models that it may trust is right and, if it was trained with it, that none is. ``kinds`` in the JSON names these by
-number; files of two models that an earlier version wrote lack it: A, B and perhaps neither. The file is data, never a
-pickle; onnxruntime runs it.
+number. The file is data, never a pickle; onnxruntime runs it.
 """
 
 from __future__ import annotations
@@ -16,15 +15,69 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from diffgen.config import MAX_MODELS, Preprocessing, from_dict, roles
 from diffgen.errors import UserError
+from diffgen.features.pretrained import MEAN, STD
+from diffgen.features.vgg16 import SIDE, Vgg16
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
 from diffgen.models.untrusted import external_files
 from diffgen.runs.files import write_whole
 from diffgen.types import Float32Array, Int64Array, UInt8Array
+
+_BATCH = 512
+_KEPT_AS = "vgg16-397923af.pth"  # the name under which torchvision keeps a download of IMAGENET1K_V1
+
+
+class PixelNetwork(nn.Module):
+    """Grey levels 0..255, (N, C, H, W), to float32 (N, C * H * W) in [0, 1]."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return images.to(torch.float32).flatten(1) / 255
+
+
+class Vgg16Network(nn.Module):
+    """Grey levels 0..255, (N, 1 or 3, H, W), to float32 (N, 512), as the paper's selector sees them (section 5.4).
+
+    Images are scaled to 48x48 without a low-pass filter, which ONNX files of this kind cannot have; it would make a
+    difference only where images are larger than that.
+    """
+
+    mean: torch.Tensor
+    std: torch.Tensor
+
+    def __init__(self, extractor: Vgg16) -> None:
+        super().__init__()
+        self.network = extractor.network
+        self.register_buffer("mean", torch.tensor(MEAN).reshape(3, 1, 1))
+        self.register_buffer("std", torch.tensor(STD).reshape(3, 1, 1))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        pixels = images.to(torch.float32) / 255
+        if pixels.shape[1] == 1:
+            pixels = pixels.expand(-1, 3, -1, -1)
+        pixels = F.interpolate(pixels, (SIDE, SIDE), mode="bilinear", align_corners=False)
+        features: torch.Tensor = self.network((pixels - self.mean) / self.std)
+        return features.flatten(1)
+
+
+def downloaded_vgg16() -> Path | None:
+    """Where torchvision keeps the weights of VGG16 after a download, or None; nothing is downloaded."""
+    path = Path(torch.hub.get_dir()) / "checkpoints" / _KEPT_AS
+    return path if path.is_file() else None
+
+
+def extract(network: nn.Module, images: UInt8Array, *, device: torch.device) -> Float32Array:
+    """Features float32 (N, D) of uint8 (N, C, H, W)."""
+    network.to(device)
+    with torch.inference_mode():
+        parts = [network(batch.to(device).float()).cpu() for batch in torch.from_numpy(images).split(_BATCH)]
+    network.cpu()
+    return torch.cat(parts).numpy()
+
 
 METADATA = "diffgen.selector"
 SCHEMA_VERSION = 1
@@ -47,7 +100,7 @@ class Selector:
         self.image_shape = (channels, height, width)
         self._graph = graph
         self.models = len(metadata["models"])
-        self._kinds = metadata.get("kinds", list(range(self.models)))
+        self._kinds = metadata["kinds"]
         graph.prepare(np.zeros((1, *self.image_shape), dtype=np.uint8))
 
     def probabilities(self, images: UInt8Array) -> Float32Array:
@@ -152,8 +205,7 @@ def load_selector(path: str | Path, *, device: torch.device | str = "cpu", batch
     preprocessing = Preprocessing(scale="0..255", layout="nchw", outputs="probabilities", output="probabilities")
     graph = load_model(path, device=device, batch_size=batch_size, preprocessing=preprocessing, sidecar=False)
     selector = Selector(graph, metadata)
-    trusted = len(metadata.get("kinds", metadata["models"]))
-    if graph.num_classes not in ((trusted,) if "kinds" in metadata else (trusted, trusted + 1)):
+    if graph.num_classes != len(metadata["kinds"]):
         raise UserError(f"The file {path} holds no selector; train one with 'diffgen select RUN'.")
     return selector
 
@@ -171,7 +223,7 @@ def _check_metadata(metadata: Any) -> None:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValueError("it names no classes")
     letters = roles(len(models))
-    kinds = metadata.get("kinds", [0, 1])
+    kinds = metadata["kinds"]
     if not 2 <= len(models) <= MAX_MODELS or sorted(models) != list(letters):
         raise ValueError("it names no models")
     if not isinstance(kinds, list) or kinds != sorted({kind for kind in kinds if type(kind) is int}):

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from diffgen import api
 from diffgen.config import roles
 from diffgen.errors import DiffgenError, UserError
-from diffgen.labels.keys import keys_of
+from diffgen.labels.sheet import keys_of
 from diffgen.ui.pieces import cards, joined, loading, note, nothing, section, table
 from diffgen.ui.shared import EACH, LAST, QUIET, Shared, told, written
 from diffgen.wording import count_of, percent

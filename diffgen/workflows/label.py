@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,9 @@ from diffgen.comparison.black_boxes import load_spec
 from diffgen.comparison.label_order import places_of
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.stored_settings import stored_settings
-from diffgen.config import CompareConfig, LabelConfig, ModelSpec
+from diffgen.config import LabelConfig, ModelSpec
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
-from diffgen.labels.agreement import merge
 from diffgen.labels.automatic import (
     agreed_labels,
     intended_labels,
@@ -25,23 +24,21 @@ from diffgen.labels.automatic import (
     unlike_the_known,
     whose_answers,
 )
-from diffgen.labels.outcomes import outcomes
-from diffgen.labels.reading import read_labels
-from diffgen.labels.sample_size import sample_size
-from diffgen.labels.sheet import Sheet, image_id, write_sheet
-from diffgen.labels.store import INVALID, SOURCES, UNLABELLED, LabelStore
+from diffgen.labels.reading import merge, read_labels
+from diffgen.labels.sheet import Sheet, image_id, sample_size, write_sheet
+from diffgen.labels.store import INVALID, SOURCES, UNLABELLED, LabelStore, outcomes
 from diffgen.models import BlackBox
 from diffgen.models.base import PREPARED
 from diffgen.numerics import own_numerics
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.outputs import filled, output_folder
+from diffgen.runs.results import read_finished
 from diffgen.runs.triggers import TriggerTable
 from diffgen.sampling import random_rows
 from diffgen.sources.layout import LatentLayout
 from diffgen.tasks.classification import role_name
 from diffgen.types import Float32Array, Int64Array, several
-from diffgen.workflows.valid_triggers import read_valid_triggers
 
 _BATCH = 1024
 
@@ -92,9 +89,9 @@ class LabelResult:
     labelled: int
     invalid: int
     undecided: int
-    annotators: int
-    kappa: float | None
     outcomes: dict[str, int]
+    annotators: int = 0
+    kappa: float | None = None
     contradicted: int = 0
 
     def as_dict(self) -> dict[str, Any]:
@@ -193,8 +190,18 @@ def label_import(
     if withdrawn:
         heard = np.ones_like(heard)
     silent = len(ids) - int(heard.sum())
-    people = _Said("human", chosen[heard], merged.labels[heard], about, len(paths), merged.kappa, silent)
-    return _put(folder, finds, people, force=force)
+    return _put(
+        folder,
+        finds,
+        "human",
+        merged.labels[heard],
+        about,
+        force=force,
+        rows=chosen[heard],
+        silent=silent,
+        annotators=len(paths),
+        kappa=merged.kappa,
+    )
 
 
 @own_numerics()
@@ -260,7 +267,7 @@ def label_oracle(
                 _refuse_those_under_test(models, answers, finds)
             parts.append(agreed_labels(answers))
             task.advance(len(parts[-1]))
-    rows, labels = np.arange(len(finds), dtype=np.int64), np.concatenate(parts)
+    labels = np.concatenate(parts)
     if doubt := unlike_the_jury(labels, finds):
         progress.warn(doubt)
     contradicting = unlike_the_known(labels, finds)
@@ -282,8 +289,7 @@ def label_oracle(
         "contradicted": contradicted,
         "known_labels_kept": kept,
     }
-    said = _Said("oracle", rows, labels, about, len(models), contradicted=contradicted)
-    return _put(folder, finds, said, force=force)
+    return _put(folder, finds, "oracle", labels, about, force=force, annotators=len(models), contradicted=contradicted)
 
 
 def _refuse_those_under_test(models: Sequence[BlackBox], said: Sequence[Float32Array], finds: TriggerTable) -> None:
@@ -318,32 +324,16 @@ def label_intended(run: str | Path, *, force: bool = False) -> LabelResult:
             f"The run {folder.path} counts classes as its models do, and a GAN that was trained before may count them "
             "as the folders of its images; let people label (--export), or a reference model (--oracle)."
         )
-    labels = intended_labels(finds.genes, _latent_layout(folder, finds), len(finds.class_names))
-    rows = np.arange(len(finds), dtype=np.int64)
-    return _put(folder, finds, _Said("intended", rows, labels, {}), force=force)
-
-
-def _latent_layout(folder: RunFolder, finds: TriggerTable) -> LatentLayout:
-    """What the values of the run's latent vectors are.
-
-    Raises:
-        UserError: the manifest is damaged.
-    """
-    entry = folder.manifest.get("latents")
-    if entry is not None:
-        try:
-            return LatentLayout.read(entry)
-        except (KeyError, TypeError, ValueError) as error:
-            raise UserError(
-                f"The manifest of the run {folder.path} does not say what its latent vectors are; the run folder is "
-                "damaged."
-            ) from error
-    # a run of version 0.1.0, whose settings are all that is known: a GAN is asked for a class when it can be
-    config: CompareConfig = stored_settings(folder)
-    own, values = config.generator, 0 if finds.genes is None else finds.genes.shape[1]
-    if own.file is not None or values != config.gan.latent_dim + 1:
-        return LatentLayout(max(values, 1), 0, own.prior)
-    return LatentLayout(config.gan.latent_dim, len(finds.class_names), "normal")
+    layout = folder.manifest.get("latents")
+    try:
+        layout = None if layout is None else LatentLayout.read(layout)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"The manifest of the run {folder.path} does not say what its latent vectors are; the run folder is "
+            "damaged."
+        ) from error
+    labels = intended_labels(finds.genes, layout, len(finds.class_names))
+    return _put(folder, finds, "intended", labels, {}, force=force)
 
 
 def label_counts(run: str | Path) -> tuple[dict[str, int], dict[str, int]]:
@@ -361,6 +351,32 @@ def label_counts(run: str | Path) -> tuple[dict[str, int], dict[str, int]]:
     return outcomes(store.of(finds.hashes)[0], finds.labels), {
         name: int((store.sources == name).sum()) for name in SOURCES
     }
+
+
+def read_valid_triggers(folder: RunFolder, triggers: TriggerTable | None = None) -> TriggerTable:
+    """The confirmed triggers that no filter rejected, with the names of the K classes.
+
+    Their images are those of ``triggers``, so that these are read once for both.
+
+    Args:
+        folder: of a run that came to its end.
+        triggers: all of the run with verdicts where they were read before, or None.
+
+    Raises:
+        UserError: the run did not come to its end, is damaged, or has no valid trigger.
+    """
+    with folder.reading():
+        names = read_finished(folder).class_names
+        triggers = folder.read_judged() if triggers is None else triggers
+        found = triggers[triggers.valid]
+        if len(found) == 0:
+            raise UserError(
+                f"The run {folder.path} has no valid trigger, so there is nothing to label or to learn from; search "
+                "longer or with other filters."
+            )
+        if found.probabilities.shape[2] != len(names) if found.classes is None else found.classes.max() >= len(names):
+            raise ValueError("the probabilities are of other classes than those that are named")
+        return replace(found, class_names=names)
 
 
 def read_store(folder: RunFolder, finds: TriggerTable) -> LabelStore:
@@ -382,45 +398,43 @@ def read_store(folder: RunFolder, finds: TriggerTable) -> LabelStore:
         ) from error
 
 
-@dataclass(frozen=True)
-class _Said:
-    """What one source says.
+def _put(
+    folder: RunFolder,
+    finds: TriggerTable,
+    source: str,
+    labels: Int64Array,
+    about: dict[str, Any],
+    *,
+    force: bool,
+    rows: Int64Array | None = None,
+    silent: int = 0,
+    **counts: Any,
+) -> LabelResult:
+    """Put labels of one source into a run.
 
-    Attributes:
+    Args:
+        folder: of the run.
+        finds: its valid triggers.
         source: one of ``SOURCES``.
-        rows: int64 (n,), the finds that it says something of.
         labels: int64 (n,), ``UNLABELLED`` where those who were asked differ.
         about: how the labels came about, JSON values.
-        annotators, kappa, contradicted: see :class:`LabelResult`.
+        force: replace other labels of that source.
+        rows: int64 (n,), the finds that are labelled; None: all.
         silent: finds more that were asked about, of which nobody said anything.
+        counts: of :class:`LabelResult`.
     """
-
-    source: str
-    rows: Int64Array
-    labels: Int64Array
-    about: dict[str, Any]
-    annotators: int = 0
-    kappa: float | None = None
-    silent: int = 0
-    contradicted: int = 0
-
-
-def _put(folder: RunFolder, finds: TriggerTable, said: _Said, *, force: bool) -> LabelResult:
-    """Put labels of one source into a run."""
-    about = {**said.about, "made": datetime.now(UTC).isoformat(timespec="seconds")}
+    about = {**about, "made": datetime.now(UTC).isoformat(timespec="seconds")}
     with RunLock(folder.path):
         store = read_store(folder, finds)
-        store = store.added(said.source, finds.hashes[said.rows], said.labels, about, replace=force)
+        store = store.added(source, finds.hashes if rows is None else finds.hashes[rows], labels, about, replace=force)
         folder.write_arrays("labels", store.as_arrays())
-    own = store.labels[store.sources == said.source]
+    of_source = store.labels[store.sources == source]
     return LabelResult(
         run=str(folder.path),
-        source=said.source,
-        labelled=int((own >= 0).sum()),
-        invalid=int((own == INVALID).sum()),
-        undecided=int((said.labels == UNLABELLED).sum()) + said.silent,
-        annotators=said.annotators,
-        kappa=said.kappa,
+        source=source,
+        labelled=int((of_source >= 0).sum()),
+        invalid=int((of_source == INVALID).sum()),
+        undecided=int((labels == UNLABELLED).sum()) + silent,
         outcomes=outcomes(store.of(finds.hashes)[0], finds.labels),
-        contradicted=said.contradicted,
+        **counts,
     )

@@ -12,8 +12,7 @@ import numpy as np
 
 from diffgen.config import roles
 from diffgen.errors import UserError
-from diffgen.labels.agreement import merge
-from diffgen.labels.reading import read_labels
+from diffgen.labels.reading import merge, read_labels
 from diffgen.labels.sheet import image_id
 from diffgen.labels.store import UNLABELLED
 from diffgen.metrics.ranking import Standing, standing_by_clusters, standing_by_labels

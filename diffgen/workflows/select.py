@@ -31,18 +31,21 @@ from diffgen.runs.files import write_whole
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.triggers import TriggerTable, image_hashes
-from diffgen.selector.divisions import divisions, made_from
-from diffgen.selector.evaluation import Cost, Evaluation, evaluate
-from diffgen.selector.examples import Examples, make_examples
+from diffgen.selector.evaluation import Cost, Evaluation, OnRealImages, evaluate, judge_on_real, measure_cost
+from diffgen.selector.examples import Examples, divisions, made_from, make_examples, trusted_behaviours
 from diffgen.selector.forest import cross_validated, fit_forest
-from diffgen.selector.networks import PixelNetwork, Vgg16Network, downloaded_vgg16, extract
-from diffgen.selector.on_real import OnRealImages, judge_on_real, measure_cost
-from diffgen.selector.onnx_file import Selector, load_selector, save_selector
-from diffgen.selector.stacking import Stacking
-from diffgen.selector.trusted import trusted_behaviours
+from diffgen.selector.onnx_file import (
+    PixelNetwork,
+    Selector,
+    Vgg16Network,
+    downloaded_vgg16,
+    extract,
+    load_selector,
+    save_selector,
+)
+from diffgen.selector.rules import Stacking
 from diffgen.types import Float32Array, ImageSet, Int64Array
-from diffgen.workflows.label import read_store
-from diffgen.workflows.valid_triggers import read_valid_triggers
+from diffgen.workflows.label import read_store, read_valid_triggers
 
 SELECTOR_FILE = "selector.onnx"
 _JURY = "jury"
@@ -287,7 +290,7 @@ def make_features(
 
 
 def _evaluations(features: Float32Array, given: _Given) -> tuple[Evaluation, ...]:
-    """Cross-validated on the triggers, divided in several ways; see :func:`diffgen.selector.divisions.divisions`."""
+    """Cross-validated on the triggers, divided in several ways; see :func:`diffgen.selector.examples.divisions`."""
     examples, found = given.examples, []
     ways = divisions(given.finds, examples, threshold=given.near_duplicate)
     with given.progress.stage("Training and judging the selector", total=len(ways)) as task:

@@ -29,10 +29,9 @@ from diffgen.types import ImageSet
 from diffgen.workflows.compare import run_stages
 from diffgen.workflows.demo import convolutional_classifier, dense_classifier, train_classifier
 from diffgen.workflows.export import columns_of, export
-from diffgen.workflows.label import label_export, label_import
+from diffgen.workflows.label import label_export, label_import, read_valid_triggers
 from diffgen.workflows.listing import draw_report
 from diffgen.workflows.replay import ReplayResult
-from diffgen.workflows.valid_triggers import read_valid_triggers
 
 CPU = torch.device("cpu")
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diffgen.labels.keys import keys_of
+from diffgen.labels.sheet import keys_of
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from diffgen.config import GanConfig, LabelConfig, ModelSpec
+from diffgen.config import LabelConfig, ModelSpec
 from diffgen.data import load
 from diffgen.errors import UserError
-from diffgen.labels.agreement import merge
-from diffgen.labels.reading import label_values
+from diffgen.labels.reading import label_values, merge
 from diffgen.labels.sheet import image_id
 from diffgen.labels.store import INVALID, UNLABELLED, LabelStore
 from diffgen.runs.folder import RunFolder
@@ -29,8 +28,8 @@ from diffgen.workflows.label import (
     label_intended,
     label_oracle,
     read_store,
+    read_valid_triggers,
 )
-from diffgen.workflows.valid_triggers import read_valid_triggers
 from tests.labels.conftest import TRIGGERS, make_run, truth_of
 from tests.recording import Recording
 
@@ -181,24 +180,6 @@ def test_a_reference_model_that_counts_its_classes_otherwise(run: RunFolder) -> 
     assert any("counted as the run does, by their names" in line for line in said.lines)
 
 
-def test_intended_classes(tmp_path: Path) -> None:
-    truth = truth_of(TRIGGERS)
-    latents = np.column_stack([np.zeros((TRIGGERS, GanConfig().latent_dim)), truth]).astype(np.float32)
-    run = make_run(tmp_path / "run", latents=latents)
-    assert label_intended(run.path).labelled == VALID
-    labels, sources = read_store(run, read_valid_triggers(run)).of(read_valid_triggers(run).hashes)
-    assert np.array_equal(labels, truth[:VALID])
-    assert set(sources.tolist()) == {"intended"}
-
-
-@pytest.mark.parametrize("latents", [None, np.zeros((TRIGGERS, GanConfig().latent_dim), np.float32)])
-def test_no_class_was_intended(tmp_path: Path, latents: np.ndarray | None) -> None:
-    run = make_run(tmp_path / "run", latents=latents)
-    with pytest.raises(UserError, match="no class was intended"):
-        label_intended(run.path)
-    assert not (run.path / "labels.npz").exists()
-
-
 def layout(latent_dim: object, classes: object) -> dict[str, object]:
     return {"latent_dim": latent_dim, "classes": classes, "prior": "normal"}
 
@@ -207,20 +188,21 @@ def with_class(latent_dim: int) -> np.ndarray:
     return np.column_stack([np.zeros((TRIGGERS, latent_dim)), truth_of(TRIGGERS)]).astype(np.float32)
 
 
-def test_intended_classes_of_a_gan_that_is_not_as_the_settings_say(tmp_path: Path) -> None:
-    """As of a tuned one, or of one from a file: the manifest knows its latent vectors."""
+def test_intended_classes(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", latents=with_class(20), manifest={"latents": layout(20, 10)})
     assert label_intended(run.path).labelled == VALID
-    labels, _ = read_store(run, read_valid_triggers(run)).of(read_valid_triggers(run).hashes)
+    labels, sources = read_store(run, read_valid_triggers(run)).of(read_valid_triggers(run).hashes)
     assert np.array_equal(labels, truth_of(VALID))
+    assert set(sources.tolist()) == {"intended"}
 
 
-def test_a_generator_that_has_one_value_more_than_the_gan_was_asked_for_no_class(tmp_path: Path) -> None:
-    values = GanConfig().latent_dim + 1
-    latents = np.random.default_rng(0).normal(size=(TRIGGERS, values)).astype(np.float32)
-    run = make_run(tmp_path / "run", latents=latents, manifest={"latents": layout(values, 0)})
+@pytest.mark.parametrize("entry", [None, layout(20, 0)], ids=["no generator", "a generator without classes"])
+def test_no_class_was_intended(entry: object, tmp_path: Path) -> None:
+    latents = None if entry is None else np.zeros((TRIGGERS, 20), np.float32)
+    run = make_run(tmp_path / "run", latents=latents, manifest={"latents": entry})
     with pytest.raises(UserError, match="no class was intended"):
         label_intended(run.path)
+    assert not (run.path / "labels.npz").exists()
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from diffgen.config import LabelConfig
-from diffgen.labels.page import render_page
+from diffgen.labels.sheet import render_page
 from diffgen.runs.folder import RunFolder
-from diffgen.workflows.label import label_export, label_import, read_store
-from diffgen.workflows.valid_triggers import read_valid_triggers
+from diffgen.workflows.label import label_export, label_import, read_store, read_valid_triggers
 from tests.labels.browser import Browser, find_browser, wait_for
 
 BROWSER = find_browser()

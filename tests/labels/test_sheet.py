@@ -13,12 +13,10 @@ from PIL import Image
 
 from diffgen.config import LabelConfig
 from diffgen.errors import UserError
-from diffgen.labels.sample_size import sample_size
-from diffgen.labels.sheet import image_id
+from diffgen.labels.sheet import image_id, sample_size
 from diffgen.metrics.counting import NOT_VALID
 from diffgen.runs.folder import RunFolder
-from diffgen.workflows.label import label_export
-from diffgen.workflows.valid_triggers import read_valid_triggers
+from diffgen.workflows.label import label_export, read_valid_triggers
 from tests.labels.conftest import TRIGGERS, make_run
 
 VALID = TRIGGERS - 1

@@ -9,8 +9,7 @@ from diffgen.data import load
 from diffgen.metrics.near_duplicates import directions_of
 from diffgen.origins import NO_SEED
 from diffgen.runs.triggers import TriggerTable
-from diffgen.selector.divisions import divisions, made_from
-from diffgen.selector.examples import Examples
+from diffgen.selector.examples import Examples, divisions, made_from
 
 N, THRESHOLD = 120, 0.95
 

@@ -14,8 +14,7 @@ from diffgen.config import SelectorConfig
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.selector.forest import fit_forest
-from diffgen.selector.networks import PixelNetwork
-from diffgen.selector.onnx_file import Selector, load_selector, save_selector
+from diffgen.selector.onnx_file import PixelNetwork, Selector, load_selector, save_selector
 
 
 class Counting:

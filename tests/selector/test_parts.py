@@ -19,8 +19,7 @@ from diffgen.features.vgg16 import Vgg16
 from diffgen.selector.evaluation import Cost, evaluate
 from diffgen.selector.examples import A, B, make_examples, neither
 from diffgen.selector.forest import choose, cross_validated, fit_forest
-from diffgen.selector.networks import PixelNetwork, Vgg16Network
-from diffgen.selector.onnx_file import METADATA, load_selector, save_selector
+from diffgen.selector.onnx_file import METADATA, PixelNetwork, Vgg16Network, load_selector, save_selector
 
 CONFIG = SelectorConfig(trees=20, seed=3)
 MODELS = {"A": {}, "B": {}}

@@ -8,7 +8,7 @@ import pytest
 from diffgen.report.data import SelectionView, TrustView
 from diffgen.report.selection import make_selection
 from diffgen.runs.triggers import TriggerTable, Verdicts
-from diffgen.selector.trusted import trusted_behaviours
+from diffgen.selector.examples import trusted_behaviours
 
 NAMES = tuple("0123456789")
 

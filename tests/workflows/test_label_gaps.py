@@ -11,8 +11,7 @@ from diffgen.config import Budget, CompareConfig, FilterConfig, GanConfig
 from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
-from diffgen.workflows.label import label_intended, read_store
-from diffgen.workflows.valid_triggers import read_valid_triggers
+from diffgen.workflows.label import label_intended, read_store, read_valid_triggers
 
 
 @pytest.mark.slow

@@ -31,10 +31,9 @@ from diffgen.sources.file import FileSource
 from diffgen.sources.gan_family import train_and_save
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
-from diffgen.workflows.label import label_intended, read_store
+from diffgen.workflows.label import label_intended, read_store, read_valid_triggers
 from diffgen.workflows.replay import replay
 from diffgen.workflows.resume import resume
-from diffgen.workflows.valid_triggers import read_valid_triggers
 
 DIM = 24
 

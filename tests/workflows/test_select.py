@@ -34,16 +34,13 @@ from diffgen.metrics.relatives import groups_of_relatives
 from diffgen.origins import NO_SEED
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.triggers import TriggerTable
-from diffgen.selector.evaluation import Cost, evaluate
+from diffgen.selector.evaluation import Cost, evaluate, measure_cost
 from diffgen.selector.examples import make_examples
 from diffgen.selector.forest import cross_validated
-from diffgen.selector.networks import PixelNetwork, extract
-from diffgen.selector.on_real import measure_cost
-from diffgen.selector.onnx_file import load_selector
-from diffgen.workflows.label import label_import, label_oracle, read_store
+from diffgen.selector.onnx_file import PixelNetwork, extract, load_selector
+from diffgen.workflows.label import label_import, label_oracle, read_store, read_valid_triggers
 from diffgen.workflows.predict import predict
 from diffgen.workflows.select import SelectResult, own_data, select
-from diffgen.workflows.valid_triggers import read_valid_triggers
 
 CONFIG = SelectorConfig(features="pixels", trees=20, seed=1)
 OTHER = replace(CONFIG, seed=2)  # whose file has other bytes
