@@ -34,9 +34,8 @@ from diffgen.cli import (
     ui,
 )
 from diffgen.cli.help import Parser
-from diffgen.cli.interruption import STOPPING, signals_stop
 from diffgen.cli.progress import TerminalListener
-from diffgen.cli.signals import INTERRUPTED, second_signal_ends
+from diffgen.cli.signals import INTERRUPTED, STOPPING, second_signal_ends, signals_stop
 from diffgen.cli.streams import lenient_streams, spelled_out
 from diffgen.errors import DiffgenError, UserError
 from diffgen.events import Listener, Progress
@@ -209,7 +208,7 @@ def _verb(argv: Sequence[str] | None, heard: list[int]) -> int:
     state = getattr(arguments, "state_file", None)
     if state is None:
         return _with(arguments, listener)
-    from diffgen.cli.state import StateFile
+    from diffgen.cli.progress import StateFile
 
     kept = StateFile(Path(state), listener)
     with kept.ending(), _interrupts_as_such(heard):

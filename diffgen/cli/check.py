@@ -17,7 +17,6 @@ from diffgen.config import CheckConfig, applied, replace
 from diffgen.config.layers import Layer, merged, written
 from diffgen.config.schema import every_setting
 from diffgen.errors import DiffgenError, UserError
-from diffgen.events import Progress
 from diffgen.runs.creation import remove_verdict
 
 if TYPE_CHECKING:
@@ -100,9 +99,8 @@ def config_from(arguments: argparse.Namespace, file: Layer) -> tuple[CheckConfig
 
 def run(arguments: argparse.Namespace) -> int:
     """Check or go on with a check, print the conditions, say where the report is; or accept what a check found."""
-    progress = options.make_progress(arguments)
     if arguments.resume is not None:
-        return _resume(arguments, progress)
+        return _resume(arguments)
     if arguments.accept is not None:
         _refuse_beside_accept(arguments)
     try:
@@ -110,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
     finally:
         _remove_old_verdict(arguments)  # the file may name its folder, and may be what is wrong
     if arguments.accept is not None:
-        return _accept(arguments, progress)
+        return _accept(arguments)
     config, base = config_from(arguments, file)
     if arguments.print_config:
         settings = written(config, base)
@@ -121,9 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("A check needs a base and a candidate; write 'diffgen check BASE CANDIDATE --data D'.")
     if arguments.data is None:
         raise UserError("The real images are missing; name them with --data (a folder, a zip, or 'digits').")
-    return _print(
-        arguments, api.check(*paths, store=arguments.store, config=config, **compare.job(arguments, progress))
-    )
+    return _print(arguments, api.check(*paths, store=arguments.store, config=config, **compare.job(arguments)))
 
 
 def refused(words: Sequence[str]) -> None:
@@ -152,7 +148,7 @@ def _remove_old_verdict(arguments: argparse.Namespace) -> None:
         remove_verdict(Path(arguments.output))
 
 
-def _resume(arguments: argparse.Namespace, progress: Progress) -> int:
+def _resume(arguments: argparse.Namespace) -> int:
     arguments.options.refuse_beside_resume(
         arguments, "A check", (*compare.BESIDE_RESUME, "model_a", "model_b", "store")
     )
@@ -163,8 +159,7 @@ def _resume(arguments: argparse.Namespace, progress: Progress) -> int:
         data=arguments.data,
         store=arguments.store,
         options=model_options.specs_from(arguments, 2),
-        events=progress.listener,
-        stop=progress.stop,
+        **options.events(arguments),
     )
     return _print(arguments, result)
 
@@ -172,9 +167,7 @@ def _resume(arguments: argparse.Namespace, progress: Progress) -> int:
 def _print(arguments: argparse.Namespace, result: CheckResult) -> int:
     """The verdict, for people or as JSON; returns the exit code."""
     print_verdict(result)
-    if arguments.json:
-        options.print_json(result.as_dict())
-    return result.exit_code
+    return options.finish(arguments, result, result.exit_code)
 
 
 def _refuse_beside_accept(arguments: argparse.Namespace) -> None:
@@ -186,7 +179,7 @@ def _refuse_beside_accept(arguments: argparse.Namespace) -> None:
         )
 
 
-def _accept(arguments: argparse.Namespace, progress: Progress) -> int:
+def _accept(arguments: argparse.Namespace) -> int:
     if arguments.store is None:
         raise UserError("The store is missing; name its folder with --store.")
     from diffgen.wording import count_of
@@ -198,13 +191,11 @@ def _accept(arguments: argparse.Namespace, progress: Progress) -> int:
         held = "; ".join(f"{title} {text}" for title, text in accepted.held_to.items())
         print(f"Later checks against {accepted.store} may come up to this, where their limits allow it: {held}.")
     if accepted.failed:
-        progress.warn(
+        arguments.progress.warn(
             f"The check {arguments.accept} had failed ({'; '.join(accepted.failed)}), and what it measured is accepted "
             f"all the same; remove its file under {Path(accepted.store) / 'accepted'} to take that back."
         )
-    if arguments.json:
-        options.print_json(accepted.as_dict())
-    return 0
+    return options.finish(arguments, accepted)
 
 
 def print_verdict(result: CheckResult) -> None:

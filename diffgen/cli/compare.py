@@ -13,13 +13,12 @@ import tomli_w
 
 from diffgen import api
 from diffgen.cli import model_options, options, table
-from diffgen.cli.isolation import start_isolation
+from diffgen.cli.model_options import start_isolation
 from diffgen.cli.settings_options import Options
 from diffgen.config import MAX_MODELS, CheckConfig, CompareConfig, ModelSpec, applied, replace
 from diffgen.config.layers import Layer, filter_chain, located, merged, written
 from diffgen.config.schema import Setting, every_setting
 from diffgen.errors import UserError
-from diffgen.events import Progress
 
 _EXAMPLES = """\
 diffgen compare a.pt b.onnx --data val/                 class/picture.png, ...; a zip of it
@@ -210,41 +209,36 @@ def to_toml(settings: Layer, arguments: argparse.Namespace) -> str:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compare, print the table, say where the report is."""
-    progress, of = options.make_progress(arguments), arguments.options
     if arguments.resume is not None:
-        of.refuse_beside_resume(arguments, "A run", BESIDE_RESUME)
+        arguments.options.refuse_beside_resume(arguments, "A run", BESIDE_RESUME)
         result = api.resume(
             arguments.resume,
             *arguments.models,
             data=arguments.data,
             options=model_options.specs_of_run(arguments, arguments.resume),
-            events=progress.listener,
-            stop=progress.stop,
+            **options.events(arguments),
         )
         return _print(arguments, result)
     file = job_from(arguments, CompareConfig)
-    config, base = config_from(arguments, file, of.settings(arguments), CompareConfig())
+    config, base = config_from(arguments, file, arguments.options.settings(arguments), CompareConfig())
     if arguments.print_config:
         print(to_toml(written(config, base), arguments), end="")
         return 0
     check_given(arguments, config)
-    return _print(arguments, api.compare(config=config, **job(arguments, progress)))
+    return _print(arguments, api.compare(config=config, **job(arguments)))
 
 
-def job(arguments: argparse.Namespace, progress: Progress) -> dict[str, Any]:
+def job(arguments: argparse.Namespace) -> dict[str, Any]:
     """What ``compare`` and ``check`` are given besides models and settings."""
     return {
         "data": arguments.data,
         "output": arguments.output,
         "force": arguments.force,
-        "events": progress.listener,
-        "stop": progress.stop,
+        **options.events(arguments),
         "command": shlex.join(["diffgen", *sys.argv[1:]]),
     }
 
 
 def _print(arguments: argparse.Namespace, result: api.CompareResult) -> int:
     table.print_result(result)
-    if arguments.json:
-        options.print_json(result.as_dict())
-    return 130 if result.interrupted else 0
+    return options.finish(arguments, result, 130 if result.interrupted else 0)

@@ -50,25 +50,19 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.seed < 0:
         raise UserError("A seed must not be negative; give 0 or more.")
     given = None if arguments.budget is None else Budget.parse(arguments.budget)
-    progress = options.make_progress(arguments)
     common: dict[str, Any] = {
         "output": arguments.output,
         "force": arguments.force,
         "seed": arguments.seed,
         "device": arguments.device,
         "batch_size": options.batch_size(arguments.batch_size),
-        "events": progress.listener,
-        "stop": progress.stop,
+        **options.events(arguments),
         "command": shlex.join(["diffgen", *sys.argv[1:]]),
     }
     if arguments.gate:
         verdict = api.demo_gate(budget=given, **common)
         check.print_verdict(verdict)
-        if arguments.json:
-            options.print_json(verdict.as_dict())
-        return verdict.exit_code
+        return options.finish(arguments, verdict, verdict.exit_code)
     result = api.demo(budget=given or _BUDGET, **common)
     table.print_result(result)
-    if arguments.json:
-        options.print_json(result.as_dict())
-    return 130 if result.interrupted else 0
+    return options.finish(arguments, result, 130 if result.interrupted else 0)

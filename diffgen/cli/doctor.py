@@ -42,32 +42,27 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the examination, or what was removed."""
     if arguments.clear_cache:
         freed = api.clear_cache()
-        if arguments.json:
-            options.print_json({"freed": freed})
-        else:
-            for kind, size in freed.items():
-                print(f"removed {kind}: {_size(size)}")
-            print(f"freed {_size(sum(freed.values()))}")
-        return 0
+        return _finish(arguments, {"freed": freed}, _removed(freed))
     if arguments.cache_limit is not None:
         trimmed = api.limit_cache(arguments.cache_limit)
-        if arguments.json:
-            options.print_json(asdict(trimmed))
-        else:
-            for kind, size in trimmed.freed.items():
-                print(f"removed {kind}: {_size(size)}")
-            used = f", {_size(trimmed.in_use)} of it in use" if trimmed.in_use else ""
-            print(f"freed {_size(sum(trimmed.freed.values()))}, {_size(trimmed.left)} left{used}")
-        return 0
+        used = f", {_size(trimmed.in_use)} of it in use" if trimmed.in_use else ""
+        return _finish(arguments, asdict(trimmed), f"{_removed(trimmed.freed)}, {_size(trimmed.left)} left{used}")
     found = api.doctor()
-    if arguments.json:
-        options.print_json(found.as_dict())
-    else:
-        _print(found)
-    return 0
+    return _finish(arguments, found.as_dict(), _table(found))
 
 
-def _print(found: Examination) -> None:
+def _finish(arguments: argparse.Namespace, values: dict[str, Any], text: str) -> int:
+    if not arguments.json:
+        print(text)
+    return options.finish(arguments, values)
+
+
+def _removed(freed: dict[str, int]) -> str:
+    removed = [f"removed {kind}: {_size(size)}" for kind, size in freed.items()]
+    return "\n".join([*removed, f"freed {_size(sum(freed.values()))}"])
+
+
+def _table(found: Examination) -> str:
     cache = ", ".join(f"{kind} {_size(size)}" for kind, size in found.cache_sizes.items()) or "empty"
     limit = "" if found.memory_limit is None else f", of which this container may use {_size(found.memory_limit)}"
     rows = [
@@ -81,14 +76,11 @@ def _print(found: Examination) -> None:
         ("cache", f"{found.cache} ({cache})"),
     ]
     width = max(len(name) for name, _ in rows)
-    for name, value in rows:
-        print(f"{name:<{width}}  {value}")
+    lines = [f"{name:<{width}}  {value}" for name, value in rows]
     for part in found.missing:
-        print(f"optional part {part.extra} is missing ({', '.join(part.packages)}): {part.command}")
-    for problem in found.problems:
-        print(f"problem: {problem}")
-    if not found.problems:
-        print("no problems found")
+        lines.append(f"optional part {part.extra} is missing ({', '.join(part.packages)}): {part.command}")
+    lines += [f"problem: {problem}" for problem in found.problems] or ["no problems found"]
+    return "\n".join(lines)
 
 
 def _size(count: int | None) -> str:

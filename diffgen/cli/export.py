@@ -79,17 +79,15 @@ def run(arguments: argparse.Namespace) -> int:
         return _dataset(arguments)
     if arguments.to is not None:
         return _to(arguments)
-    progress = options.make_progress(arguments)
     result = api.export(
         arguments.run_folder,
         arguments.output,
         everything=arguments.all,
         force=arguments.force,
-        events=progress.listener,
-        stop=progress.stop,
+        **options.events(arguments),
     )
     print(f"{result.pictures:,} pictures and {' and '.join(result.tables)}: {result.folder}")
-    return _finish(arguments, result.as_dict())
+    return options.finish(arguments, result)
 
 
 def _refuse_beside(arguments: argparse.Namespace, option: str, taken: str) -> None:
@@ -101,16 +99,14 @@ def _refuse_beside(arguments: argparse.Namespace, option: str, taken: str) -> No
 
 def _dataset(arguments: argparse.Namespace) -> int:
     _refuse_beside(arguments, "--dataset", "all triggers")
-    progress = options.make_progress(arguments)
     result = api.export_dataset(
         arguments.run_folder,
         arguments.dataset,
         force=arguments.force,
-        events=progress.listener,
-        stop=progress.stop,
+        **options.events(arguments),
     )
     print(f"{result.rows:,} triggers in {result.parts:,} file{'s' if result.parts > 1 else ''}: {result.folder}")
-    return _finish(arguments, result.as_dict())
+    return options.finish(arguments, result)
 
 
 def _to(arguments: argparse.Namespace) -> int:
@@ -119,33 +115,22 @@ def _to(arguments: argparse.Namespace) -> int:
             f"--to names its own place, and copies the whole run; leave "
             f"{'-o' if arguments.output is not None else '--all'} out."
         )
-    progress = options.make_progress(arguments)
-    result = api.export_to_store(
-        arguments.run_folder, arguments.to, force=arguments.force, events=progress.listener, stop=progress.stop
-    )
+    result = api.export_to_store(arguments.run_folder, arguments.to, force=arguments.force, **options.events(arguments))
     print(f"{result.files:,} files: {result.url}")
-    return _finish(arguments, result.as_dict())
+    return options.finish(arguments, result)
 
 
 def _for_training(arguments: argparse.Namespace, config: TrainingSetConfig) -> int:
     _refuse_beside(arguments, "--for-training", "valid triggers alone")
-    progress = options.make_progress(arguments)
     result = api.export_for_training(
         arguments.run_folder,
         arguments.for_training,
         config=config,
         force=arguments.force,
-        events=progress.listener,
-        stop=progress.stop,
+        **options.events(arguments),
     )
     print(
         f"{result.train:,} pictures to train with and {result.test:,} to test on, {result.by_people:,} labelled by "
         f"people and {result.by_jury:,} by the jury: {result.folder}"
     )
-    return _finish(arguments, result.as_dict())
-
-
-def _finish(arguments: argparse.Namespace, values: dict[str, Any]) -> int:
-    if arguments.json:
-        options.print_json(values)
-    return 0
+    return options.finish(arguments, result)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from diffgen import api
 from diffgen.cli import model_options, options
-from diffgen.cli.isolation import start_isolation
-from diffgen.cli.settings_options import Options
+from diffgen.cli.model_options import start_isolation
 from diffgen.config import replace
 from diffgen.errors import UserError
 
@@ -42,10 +41,8 @@ def add_parser(verbs: Any) -> None:
         action="store_true",
         help="replace the sidecar that is there, or write one although few answers are right",
     )
-    of = Options(parser)
-    model_options.add_model_options(of, models=1)
     options.add_machine(parser)
-    of.rare(options.add_talk(parser))
+    model_options.add_last(parser, models=1)
     parser.set_defaults(run=run)
 
 
@@ -53,7 +50,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Inspect and print what was found."""
     if arguments.data is None:
         raise UserError("The real images are missing; name them with --data (a folder, a zip, or 'digits').")
-    progress = options.make_progress(arguments)
     spec = model_options.spec_from(arguments)
     start_isolation([replace(spec, path=arguments.model)], arguments.device)
     found = api.inspect(
@@ -65,13 +61,10 @@ def run(arguments: argparse.Namespace) -> int:
         **options.reading(arguments),
         write=arguments.write,
         force=arguments.force,
-        events=progress.listener,
-        stop=progress.stop,
+        **options.events(arguments),
     )
     _print(found)
-    if arguments.json:
-        options.print_json(asdict(found))
-    return 0
+    return options.finish(arguments, asdict(found))
 
 
 def _print(found: Inspection) -> None:

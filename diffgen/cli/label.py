@@ -7,7 +7,6 @@ from typing import Any
 
 from diffgen import api
 from diffgen.cli import model_options, options
-from diffgen.cli.settings_options import Options
 from diffgen.config import LabelConfig
 from diffgen.errors import UserError
 
@@ -63,9 +62,7 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument(
         "--device", metavar="auto|cpu|cuda|mps", help="device for the oracle models; default: the run's"
     )
-    of = Options(parser)
-    model_options.add_model_options(of, models=1)
-    of.rare(options.add_talk(parser))
+    model_options.add_last(parser, models=1)
     parser.set_defaults(run=run)
 
 
@@ -75,23 +72,20 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("--partial goes with --import; leave it out.")
     if arguments.trust_oracle and not arguments.oracle:
         raise UserError("--trust-oracle goes with --oracle; leave it out.")
-    progress = options.make_progress(arguments)
     if arguments.export is not None:
         config = LabelConfig(
             count=arguments.count, confidence=arguments.confidence, margin=arguments.margin, seed=arguments.seed
         )
-        sheet = api.label_export(
-            arguments.run_folder, arguments.export, config=config, events=progress.listener, stop=progress.stop
-        )
+        sheet = api.label_export(arguments.run_folder, arguments.export, config=config, **options.events(arguments))
         found = f"{sheet.distinct_valid_triggers:,} valid triggers without near-duplicates"
         print(f"{sheet.pictures:,} of {found}: {sheet.folder}/label.html")
         print("Open that page in a browser, or fill in labels.csv; then import the file.")
-        return _finish(arguments, sheet.as_dict())
+        return options.finish(arguments, sheet)
     if not (arguments.sheets or arguments.oracle or arguments.intended):
         outcomes, sources = api.label_counts(arguments.run_folder)
         _print_counts(sources)
         _print_counts(outcomes)
-        return _finish(arguments, {"run": arguments.run_folder, "sources": sources, "outcomes": outcomes})
+        return options.finish(arguments, {"run": arguments.run_folder, "sources": sources, "outcomes": outcomes})
     if arguments.sheets:
         result = api.label_import(
             arguments.run_folder, arguments.sheets, partial=arguments.partial, force=arguments.force
@@ -104,8 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
             device=arguments.device,
             trust_oracle=arguments.trust_oracle,
             force=arguments.force,
-            events=progress.listener,
-            stop=progress.stop,
+            **options.events(arguments),
         )
     else:
         result = api.label_intended(arguments.run_folder, force=arguments.force)
@@ -115,14 +108,8 @@ def run(arguments: argparse.Namespace) -> int:
     if result.kappa is not None:
         print(f"Cohen's kappa of the annotators: {result.kappa:.3f}")
     _print_counts(result.outcomes)
-    return _finish(arguments, result.as_dict())
+    return options.finish(arguments, result)
 
 
 def _print_counts(counts: dict[str, int]) -> None:
     print(", ".join(f"{name}: {count:,}" for name, count in counts.items()))
-
-
-def _finish(arguments: argparse.Namespace, values: dict[str, Any]) -> int:
-    if arguments.json:
-        options.print_json(values)
-    return 0

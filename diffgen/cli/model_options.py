@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from diffgen.cli import options
 from diffgen.cli.settings_options import Options
-from diffgen.config import MAX_MODELS, ModelSpec, Opening, Preprocessing, applied, replace, roles
+from diffgen.config import MAX_MODELS, ModelSpec, Opening, Preprocessing, applied, is_address, replace, roles
 from diffgen.config.layers import Layer
 from diffgen.config.schema import Setting, describe, every_setting
 from diffgen.errors import UserError
@@ -19,23 +21,30 @@ _ALL = "For all models; --a-mean, --b-arch, ... for one. A file's sidecar (net.o
 _PREFIXES = tuple(f"{role}-" for role in roles(MAX_MODELS).lower())
 
 
-def add_preprocessing_options(options: Options) -> None:
+def add_preprocessing_options(of: Options) -> None:
     """--mean, --std, ... of one model."""
-    group = options.parser.add_argument_group("model", _DESCRIPTION)
-    options.add(group, every_setting(Preprocessing))
+    group = of.parser.add_argument_group("model", _DESCRIPTION)
+    of.add(group, every_setting(Preprocessing))
 
 
-def add_model_options(options: Options, *, models: int = MAX_MODELS) -> None:
+def add_model_options(of: Options, *, models: int = MAX_MODELS) -> None:
     """--mean, --std, ..., --arch and --allow-pickle, and of several ``models`` also those for each alone."""
-    group = options.parser.add_argument_group("models", _DESCRIPTION if models == 1 else _ALL)
-    options.add(group, [*_settings(), describe(ModelSpec, "class_names_file")])
+    group = of.parser.add_argument_group("models", _DESCRIPTION if models == 1 else _ALL)
+    of.add(group, [*_settings(), describe(ModelSpec, "class_names_file")])
     if models > 1:
-        options.add(group, [describe(ModelSpec, "label_map")])
+        of.add(group, [describe(ModelSpec, "label_map")])
         own = [*_settings(), describe(ModelSpec, "class_names_file")]
         for prefix in _PREFIXES[:models]:
             # the classes of all others are mapped onto those of A
             mapped = [] if prefix == _PREFIXES[0] else [describe(ModelSpec, "label_map")]
-            options.add(group, [*own, *mapped], prefix=prefix, shown=False)
+            of.add(group, [*own, *mapped], prefix=prefix, shown=False)
+
+
+def add_last(parser: argparse.ArgumentParser, *, models: int = MAX_MODELS) -> None:
+    """What stands last in the help of most verbs: the options of the models, and of what is printed."""
+    of = Options(parser)
+    add_model_options(of, models=models)
+    of.rare(options.add_talk(parser))
 
 
 def _settings() -> Iterator[Setting]:
@@ -121,3 +130,32 @@ def _size(text: str) -> tuple[int, int]:
     if not 1 <= len(sides) <= 2 or not all(side.isascii() and side.isdigit() for side in sides):
         raise UserError(f"--size {text!r} is not understood; write 224, or height and width as 224x192.")
     return int(sides[0]), int(sides[-1])
+
+
+# one of these is there where torch may find a GPU, whose models are not isolated
+_GPUS = ("/dev/nvidiactl", "/dev/kfd")
+
+
+def start_isolation(specs: Sequence[ModelSpec], device: str) -> None:
+    """Start the process that isolates models, where one of these will be isolated as far as can be told from settings.
+
+    It is started before torch is imported here: it imports torch too, on another core. What is not started here is started when a model is opened; what is started in vain ends with diffgen.
+
+    Args:
+        specs: the models, with their paths.
+        device: where networks compute, as the user says it.
+    """
+    from diffgen.models.isolation.starting import start
+    from diffgen.models.isolation.wall import walls
+
+    may_be_gpu = device != "cpu" and (device != "auto" or any(Path(each).exists() for each in _GPUS))
+    if not may_be_gpu and walls().missing is None and any(_may_be_isolated(each) for each in specs):
+        start()
+
+
+def _may_be_isolated(spec: ModelSpec) -> bool:
+    opening = spec.opening
+    if opening.isolate == "off" or opening.allow_pickle or opening.arch is not None:
+        return False
+    # not Path.is_file(), which raises where a folder may not be looked into; opening the model says so in a sentence
+    return spec.path is not None and not is_address(spec.path) and os.path.isfile(os.path.expanduser(spec.path))

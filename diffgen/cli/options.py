@@ -90,12 +90,18 @@ def batch_size(text: str) -> int | None:
         ) from error
 
 
-def make_progress(arguments: argparse.Namespace) -> Progress:
-    """Where the verb says how far it is, and what a signal stops."""
+def events(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Where the verb says how far it is, and what a signal stops; parameters of the functions of the API."""
     progress: Progress = arguments.progress
-    return progress
+    return {"events": progress.listener, "stop": progress.stop}
 
 
-def print_json(values: dict[str, Any]) -> None:
-    """One object on one line."""
-    print(json.dumps(values), flush=True)
+def finish(arguments: argparse.Namespace, result: Any, code: int = 0) -> int:
+    """Print a result, or what it is as JSON values, as one object on one line where the user asked for it.
+
+    Returns:
+        the exit code that was given.
+    """
+    if arguments.json:
+        print(json.dumps(result if isinstance(result, dict) else result.as_dict()), flush=True)
+    return code

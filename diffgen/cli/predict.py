@@ -8,7 +8,6 @@ from typing import Any
 
 from diffgen import api
 from diffgen.cli import model_options, options
-from diffgen.cli.settings_options import Options
 from diffgen.config import roles
 
 _EXAMPLES = """\
@@ -38,15 +37,12 @@ def add_parser(verbs: Any) -> None:
     )
     parser.add_argument("--force", action="store_true", help="replace the CSV file")
     parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")
-    of = Options(parser)
-    model_options.add_model_options(of)
-    of.rare(options.add_talk(parser))
+    model_options.add_last(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Predict and print."""
-    progress = options.make_progress(arguments)
     result = api.predict(
         arguments.run_folder,
         arguments.pictures,
@@ -55,16 +51,13 @@ def run(arguments: argparse.Namespace) -> int:
         device=arguments.device,
         options=model_options.specs_of_run(arguments, arguments.run_folder),
         force=arguments.force,
-        events=progress.listener,
-        stop=progress.stop,
+        **options.events(arguments),
     )
-    if arguments.json:
-        options.print_json(result.as_dict())
-    elif arguments.output is None:
+    if arguments.output is None and not arguments.json:
         sys.stdout.write(result.as_csv())
-    else:
+    elif not arguments.json:
         (first, count), *others = zip(roles(result.asked), result.asked, strict=True)
         rest = "".join(f", {role} {asked:,}" for role, asked in others)
         print(f"{len(result.files):,} pictures, {first} asked {count:,} times{rest}.")
         print(f"table: {arguments.output}")
-    return 0
+    return options.finish(arguments, result)

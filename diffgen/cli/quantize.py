@@ -88,7 +88,6 @@ def run(arguments: argparse.Namespace) -> int:
         class_names_file=arguments.class_names,
         preprocessing=model_options.preprocessing_from(arguments),
     )
-    progress = options.make_progress(arguments)
     result = api.quantize(
         arguments.model,
         data=arguments.data,
@@ -96,15 +95,12 @@ def run(arguments: argparse.Namespace) -> int:
         calibration_data=arguments.calibrate_on,
         config=config,
         force=arguments.force,
-        events=progress.listener,
-        stop=progress.stop,
+        **options.events(arguments),
     )
     for warning in result.warnings:
-        progress.warn(warning)
+        arguments.progress.warn(warning)
     _print(result)
-    if arguments.json:
-        options.print_json(result.as_dict())
-    return 0
+    return options.finish(arguments, result)
 
 
 def _print(result: QuantizeResult) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from diffgen import api
 from diffgen.cli import model_options, options
-from diffgen.cli.settings_options import Options
 from diffgen.errors import UserError
 from diffgen.wording import percent
 
@@ -44,9 +43,7 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--partial", action="store_true", help="with --import: some pictures may have no label")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: %(default)s")
     parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="with --export; default: the run's")
-    of = Options(parser)
-    model_options.add_model_options(of)
-    of.rare(options.add_talk(parser))
+    model_options.add_last(parser)
     parser.set_defaults(run=run)
 
 
@@ -58,7 +55,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("--partial goes with --import; leave it out.")
     if arguments.seed < 0:
         raise UserError(f"The seed is {arguments.seed}; give a number from 0.")
-    progress = options.make_progress(arguments)
     if arguments.export is not None:
         from diffgen.workflows.rank_export import COUNT
 
@@ -70,8 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
             options=model_options.specs_of_run(arguments, arguments.run_folder),
             device=arguments.device,
             seed=arguments.seed,
-            events=progress.listener,
-            stop=progress.stop,
+            **options.events(arguments),
         )
         print(
             f"{written.pictures:,} of the {written.disagreements:,} real images on which models differ (of "
@@ -85,9 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
         _print(result)
         values = result.as_dict()
-    if arguments.json:
-        options.print_json(values)
-    return 0
+    return options.finish(arguments, values)
 
 
 def _print(result: RankResult) -> None:

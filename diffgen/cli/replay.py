@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from diffgen import api
 from diffgen.cli import model_options, options
-from diffgen.cli.settings_options import Options
 from diffgen.config import roles
 from diffgen.errors import UserError
 from diffgen.wording import percent
@@ -36,10 +35,8 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("models", nargs="*", metavar="MODEL", help="other models, all of them (default: the run's)")
     parser.add_argument("--images", action="store_true", help="read the saved PNG files instead of the stored arrays")
     options.add_triggers(parser, "ask about this one alone")
-    of = Options(parser)
-    model_options.add_model_options(of)
     parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")
-    of.rare(options.add_talk(parser))
+    model_options.add_last(parser)
     parser.set_defaults(run=run)
 
 
@@ -47,7 +44,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Replay and print what still triggers."""
     if len(arguments.models) == 1:
         raise UserError("The second model is missing; name both models, or none to ask those of the run.")
-    progress = options.make_progress(arguments)
     result = api.replay(
         arguments.run_folder,
         *arguments.models,
@@ -55,13 +51,10 @@ def run(arguments: argparse.Namespace) -> int:
         triggers=arguments.triggers,
         device=arguments.device,
         options=model_options.specs_of_run(arguments, arguments.run_folder),
-        events=progress.listener,
-        stop=progress.stop,
+        **options.events(arguments),
     )
     print_result(result)
-    if arguments.json:
-        options.print_json(result.as_dict())
-    return 0
+    return options.finish(arguments, result)
 
 
 def print_result(result: ReplayResult) -> None:

@@ -26,6 +26,4 @@ def run(arguments: argparse.Namespace) -> int:
     """Draw and print the path of the report."""
     page = api.draw_report(arguments.run_folder)
     print(f"report: {page}")
-    if arguments.json:
-        options.print_json({"run": arguments.run_folder, "report": str(page)})
-    return 0
+    return options.finish(arguments, {"run": arguments.run_folder, "report": str(page)})

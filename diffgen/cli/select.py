@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from diffgen import api
 from diffgen.cli import model_options, options
-from diffgen.cli.settings_options import Options
 from diffgen.config import SelectorConfig, roles
 from diffgen.tasks.classification import those
 from diffgen.wording import count_of, labelled_by
@@ -61,9 +60,7 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--seed", type=int, default=defaults.seed, metavar="N", help="default: %(default)s")
     parser.add_argument("--force", action="store_true", help="replace the selector of the run")
     parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")
-    of = Options(parser)
-    model_options.add_model_options(of)
-    of.rare(options.add_talk(parser))
+    model_options.add_last(parser)
     parser.set_defaults(run=run)
 
 
@@ -78,7 +75,6 @@ def run(arguments: argparse.Namespace) -> int:
         source=arguments.source,
         seed=arguments.seed,
     )
-    progress = options.make_progress(arguments)
     result = api.select(
         arguments.run_folder,
         config=config,
@@ -86,13 +82,10 @@ def run(arguments: argparse.Namespace) -> int:
         options=model_options.specs_of_run(arguments, arguments.run_folder),
         device=arguments.device,
         force=arguments.force,
-        events=progress.listener,
-        stop=progress.stop,
+        **options.events(arguments),
     )
     _print(result)
-    if arguments.json:
-        options.print_json(result.as_dict())
-    return 0
+    return options.finish(arguments, result)
 
 
 def _print(result: SelectResult) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 from diffgen import api
 from diffgen.cli import model_options, options
-from diffgen.cli.settings_options import Options
 
 _EXAMPLES = """\
 diffgen shrink runs/mine               some triggers, one of each behaviour first
@@ -29,16 +28,13 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--limit", type=int, metavar="N", help="maximum number of triggers (default: 24)")
     options.add_triggers(parser, "shrink this one")
     parser.add_argument("--data", metavar="D", help="the run's real images, where they have moved")
-    of = Options(parser)
-    model_options.add_model_options(of)
     parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")
-    of.rare(options.add_talk(parser))
+    model_options.add_last(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Shrink and print how far it went."""
-    progress = options.make_progress(arguments)
     from diffgen.workflows.shrink import LIMIT
 
     result = api.shrink(
@@ -48,8 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         data=arguments.data,
         device=arguments.device,
         options=model_options.specs_of_run(arguments, arguments.run_folder),
-        events=progress.listener,
-        stop=progress.stop,
+        **options.events(arguments),
     )
     print(f"{result.shrunk:,} of {result.tried:,} triggers shrunk.")
     if result.after is not None:
@@ -58,6 +53,4 @@ def run(arguments: argparse.Namespace) -> int:
             f"picture was {result.before:.2f} away before."
         )
     print(f"report: {result.report}")
-    if arguments.json:
-        options.print_json(result.as_dict())
-    return 0
+    return options.finish(arguments, result)

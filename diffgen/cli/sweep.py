@@ -59,14 +59,9 @@ def add_parser(verbs: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sweep and print where its table is."""
-    progress = options.make_progress(arguments)
-    result = api.sweep(
-        arguments.plan, workers=arguments.workers, ray=arguments.ray, events=progress.listener, stop=progress.stop
-    )
+    result = api.sweep(arguments.plan, workers=arguments.workers, ray=arguments.ray, **options.events(arguments))
     counts = Counter(each.status for each in result.outcomes)
     others = "".join(f", {counts[each]:,} {each}" for each in ("begun", "failed") if counts[each])
     print(f"comparisons done  {counts['done']:,} of {len(result.outcomes):,}{others}")
     print(f"report: {result.report}")
-    if arguments.json:
-        options.print_json(result.as_dict())
-    return 130 if result.interrupted else 3 if counts["failed"] else 0
+    return options.finish(arguments, result, 130 if result.interrupted else 3 if counts["failed"] else 0)

@@ -129,7 +129,6 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.data is None:
         raise UserError("The real images are missing; name them (a folder, a zip, or 'digits').")
     config = config_from(arguments)
-    progress = options.make_progress(arguments)
     result = api.train_gan(
         arguments.data,
         config=config,
@@ -137,13 +136,10 @@ def run(arguments: argparse.Namespace) -> int:
         anew=arguments.anew,
         force=arguments.force,
         workers=arguments.workers,
-        events=progress.listener,
-        stop=progress.stop,
+        **options.events(arguments),
     )
     _print(result, config)
-    if arguments.json:
-        options.print_json(result.as_dict())
-    return 0
+    return options.finish(arguments, result)
 
 
 def _print(result: TrainGanResult, config: TrainGanConfig) -> None:

@@ -97,7 +97,7 @@ class Job:
         return datetime.fromtimestamp(written, UTC).isoformat(timespec="seconds")
 
     def state(self) -> dict[str, Any]:
-        """How far it is, as :mod:`diffgen.cli.state` keeps it; empty at the very beginning."""
+        """How far it is, as :mod:`diffgen.cli.progress` keeps it; empty at the very beginning."""
         try:
             found = read_json(self.folder, "state.json")
             _STATE(found)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from diffgen.cli import isolation
-from diffgen.cli.isolation import start_isolation
+from diffgen.cli.model_options import start_isolation
 from diffgen.config import ModelSpec, Opening, replace
 from diffgen.models.isolation import starting
 from diffgen.models.isolation.wall import Walls, walls

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from diffgen.cli.interruption import signals_stop
-from diffgen.cli.signals import INTERRUPTED, second_signal_ends
+from diffgen.cli.signals import INTERRUPTED, second_signal_ends, signals_stop
 from diffgen.errors import Stopped
 from diffgen.models import load
 from diffgen.models.isolation.wall import walls

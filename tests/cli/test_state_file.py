@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from diffgen.cli.state import StateFile
+from diffgen.cli.progress import StateFile
 from diffgen.errors import UserError
 from diffgen.events import BehaviourFound, Event, Message, StageAdvanced, StageEnded, StageStarted
 
