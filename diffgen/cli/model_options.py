@@ -139,7 +139,8 @@ _GPUS = ("/dev/nvidiactl", "/dev/kfd")
 def start_isolation(specs: Sequence[ModelSpec], device: str) -> None:
     """Start the process that isolates models, where one of these will be isolated as far as can be told from settings.
 
-    It is started before torch is imported here: it imports torch too, on another core. What is not started here is started when a model is opened; what is started in vain ends with diffgen.
+    It is started before torch is imported here: it imports torch too, on another core. What is not started here is
+    started when a model is opened; what is started in vain ends with diffgen.
 
     Args:
         specs: the models, with their paths.

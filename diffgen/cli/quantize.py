@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from diffgen import api
 from diffgen.cli import model_options, options
 from diffgen.cli.settings_options import Options
-from diffgen.config import QuantizeConfig
-from diffgen.config.schema import describe
+from diffgen.config import QuantizeConfig, applied, replace
+from diffgen.config.schema import every_setting
 from diffgen.wording import percent
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ diffgen compare net.onnx net-int8.onnx --data val/       then: what has changed,
 
 def add_parser(verbs: Any) -> None:
     """Add this verb to the parser."""
-    usual = QuantizeConfig()
     parser = verbs.add_parser(
         "quantize",
         help="make the 8-bit version of an ONNX model",
@@ -38,54 +37,28 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--data", metavar="D", required=True, help="real images, as for compare; better with labels")
     parser.add_argument("-o", "--out", metavar="FILE", help="file to write (default: MODEL-int8.onnx beside the model)")
     parser.add_argument("--force", action="store_true", help="replace the file and the sidecar that are there")
-    options.add_reading(parser)
-    group = parser.add_argument_group("quantization")
-    how = group.add_mutually_exclusive_group()
+    how = parser.add_mutually_exclusive_group()
     how.add_argument("--static", action="store_true", help="measure the ranges of activations beforehand (default)")
     how.add_argument(
         "--dynamic", action="store_true", help="measure them anew for every batch, so that answers depend on it"
     )
-    group.add_argument("--per-channel", action="store_true", help="one scale for each channel of the weights")
-    group.add_argument("--reduce-range", action="store_true", help="weights of 7 bits, for x86 without VNNI")
-    _choice(group, "format", usual.format, "form of a static version: QuantizeLinear pairs, or operators on integers")
-    _choice(group, "activations", usual.activations, "type of the activations of a static version")
-    _choice(group, "calibration", usual.calibration, "how ranges are computed from activations")
-    group.add_argument("--calibrate-on", metavar="D2", help="measure ranges on these images instead, say training ones")
-    group.add_argument(
-        "--images",
-        type=int,
-        default=usual.images,
-        metavar="N",
-        help=f"maximum number of calibration images (default: {usual.images})",
+    parser.add_argument(
+        "--calibrate-on", metavar="D2", help="measure ranges on these images instead, say training ones"
     )
-    group.add_argument("--class-names", metavar="FILE", help="file with the names of the classes, one a line")
-    group.add_argument("--batch-size", default="auto", metavar="auto|N", help="images that a network gets at once")
     of = Options(parser)
+    own = [each for each in every_setting(QuantizeConfig) if not each.key.startswith("preprocessing.")]
+    of.add(parser.add_argument_group("quantization"), own)
     model_options.add_preprocessing_options(of)
     of.rare(options.add_talk(parser))
-    parser.set_defaults(run=run)
-
-
-def _choice(group: Any, name: str, usual: str, text: str) -> None:
-    allowed = describe(QuantizeConfig, name).choices
-    group.add_argument(
-        f"--{name}", choices=allowed, default=usual, metavar="|".join(allowed), help=f"{text} (default: {usual})"
-    )
+    parser.set_defaults(run=run, options=of)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Quantize and print what it costs."""
-    config = QuantizeConfig(
+    said = arguments.options.layer(arguments, [each.key for each in every_setting(QuantizeConfig)])
+    config = replace(
+        applied(QuantizeConfig(), said),
         method="dynamic" if arguments.dynamic else "static",
-        format=arguments.format,
-        activations=arguments.activations,
-        per_channel=arguments.per_channel,
-        reduce_range=arguments.reduce_range,
-        calibration=arguments.calibration,
-        images=arguments.images,
-        batch_size=options.batch_size(arguments.batch_size),
-        **options.reading(arguments),
-        class_names_file=arguments.class_names,
         preprocessing=model_options.preprocessing_from(arguments),
     )
     result = api.quantize(

@@ -121,13 +121,15 @@ def check_query_budgets(models: Sequence[BlackBox], data: ImageSet) -> None:
     Raises:
         UserError: one may not.
     """
-    needed = len(data) + _REPEATS * min(len(data), _PROBED)
+    # the last ones are asked about again after the search, to see that the model still answers as it did
+    last = min(len(data), (1 + len(models)) * probed(data.image_shape))
+    needed = len(data) + _REPEATS * min(len(data), _PROBED) + last
     for model in models:
         if model.answers.images_left is not None and model.answers.images_left < needed:
             raise UserError(
                 f"Model {model.name} may be asked about {model.answers.images_left:,} images, but looking at the "
-                f"{len(data):,} real ones before the search takes about {needed:,}; give a larger --query-budget or "
-                "fewer real images."
+                f"{len(data):,} real ones before the search, and at some of them after it, takes about {needed:,}; "
+                "give a larger --query-budget or fewer real images."
             )
 
 

@@ -42,6 +42,8 @@ class _Change:
 def check_same_models(models: Sequence[BlackBox], real: RealAnswers, images: UInt8Array, folder: RunFolder) -> None:
     """See that models answer as those did that a run began with; of a run that begins, keep what they answer.
 
+    From their query budgets as much is set aside as :func:`drifts` takes.
+
     Args:
         models: of the run, prepared.
         real: what they say of the real images now.
@@ -50,10 +52,14 @@ def check_same_models(models: Sequence[BlackBox], real: RealAnswers, images: UIn
     Raises:
         UserError: a model answers otherwise.
     """
-    if not folder.has_arrays(_NAME):
+    begins = not folder.has_arrays(_NAME)
+    if begins:
         folder.write_arrays(_NAME, _probe(real, images))
-        return
     then = folder.read_arrays(_NAME)
+    for model in models:
+        model.answers.reserve(len(then["rows"]) * (model.fixed_batch or 1))
+    if begins:
+        return
     with folder.reading():
         said = real.answers[then["rows"]].dense()
         changes = [_change(then, index, said[:, index], real) for index in range(len(models))]
@@ -81,6 +87,7 @@ def drifts(prepared: Prepared, queries: int) -> tuple[str, ...]:
     found = []
     with progress.stage("Asking some real images again", total=len(prepared.models)) as task:
         for index, (role, model) in enumerate(zip(roles(prepared.models), prepared.models, strict=True)):
+            model.answers.reserve(0)
             left, needed = model.answers.images_left, len(images) * (model.fixed_batch or 1)
             if left is not None and left < needed:
                 progress.warn(

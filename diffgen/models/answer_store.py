@@ -15,6 +15,9 @@ class AnswerStore:
         """How many images the model may still be asked about; None: as many as one likes."""
         return None
 
+    def reserve(self, images: int) -> None:
+        """Count so many of the images that are left as used, until they are asked about: 0 sets them free again."""
+
     @property
     def cost_summary(self) -> str:
         """What asking the model has cost so far, in a sentence; nothing for a model that costs nothing."""

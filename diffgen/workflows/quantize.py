@@ -145,7 +145,7 @@ def quantize(
         order = order_of_labels(images, names_of_classes(before))
         announce_order(images, order, before.class_names, f"model {before.name}", progress)
         images = in_order(images, order)
-        images, _ = with_known_labels((before, after), images, CompareConfig(), progress)
+        images, _ = with_known_labels((before, after), images, CompareConfig(data_labels=config.data_labels), progress)
         answers = inspect_real_images((before, after), images, progress=progress)
         write_whole(target, lambda temporary: shutil.copyfile(made, temporary))
     remark = f"written by diffgen quantize: the pre-processing of {source.name}"

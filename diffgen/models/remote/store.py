@@ -36,15 +36,18 @@ class RemoteStore(AnswerStore):
         self._retried = retried
         self._fixed_batch = fixed_batch
         self._answers: AnswerTable | None = None
-        self._sent = 0
+        self._sent = self._reserved = 0
         self.occasion = ""
 
     @property
     def images_left(self) -> int | None:
         if self._budget is None:
             return None
-        left, fixed = self._budget - self.images_sent, self._fixed_batch()
+        left, fixed = self._budget - self.images_sent - self._reserved, self._fixed_batch()
         return max(left - left % fixed if fixed else left, 0)
+
+    def reserve(self, images: int) -> None:
+        self._reserved = images
 
     @property
     def images_sent(self) -> int:
