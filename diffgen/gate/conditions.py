@@ -299,7 +299,7 @@ CRITERIA = (
         Rate,
         Answers.disagreement,
         limit="max_disagreement",
-        kept_to_accepted=True,
+        kept_to_accepted="disagreement on real images",
     ),
     Criterion(
         "disagreement_random",
@@ -308,7 +308,7 @@ CRITERIA = (
         Answers.disagreement,
         images="random",
         limit="max_disagreement",
-        kept_to_accepted=True,
+        kept_to_accepted="disagreement on random valid pictures",
     ),
     Criterion(
         "sure_disagreement_real",
@@ -350,7 +350,7 @@ CRITERIA = (
         limit="max_accuracy_drop",
         default=GROSS_ACCURACY_DROP,
         show=_shown_accuracy,
-        kept_to_accepted=True,
+        kept_to_accepted="accuracy drop",
     ),
     Criterion(
         "class_accuracy_drop",
@@ -431,7 +431,9 @@ CRITERIA = (
 )
 #: What people are told that values and conditions are, by their names.
 TITLES = {each.name: each.title for each in CRITERIA if each.title} | {
-    f"{each.name}{_ACCEPTED}": f"{each.title}, against what was accepted" for each in CRITERIA if each.kept_to_accepted
+    f"{each.name}{_ACCEPTED}": f"{each.kept_to_accepted}, against what was accepted"
+    for each in CRITERIA
+    if each.kept_to_accepted
 }
 #: Conditions on what was accepted; see :mod:`diffgen.gate.ratchet`.
 AGAINST_ACCEPTED = (*(name for name in TITLES if name.endswith(_ACCEPTED)), "known_behaviours")

@@ -70,6 +70,11 @@ class Measurement(ABC):
         return asdict(self)
 
     @classmethod
+    def check(cls, entry: Any) -> None:
+        """See that it can be read; raises as :meth:`read`."""
+        cls.read(entry)
+
+    @classmethod
     def read(cls, entry: Mapping[str, Any]) -> Self:
         """What :meth:`as_dict` gave, which somebody may have changed since.
 

@@ -12,7 +12,6 @@ from diffgen.gate.measurements import Measurement
 from diffgen.gate.rules import EXIT_CODES, Condition, Status, overall
 from diffgen.gate.values import Behaviour, GateValues, KnownBehaviour, Replay, SearchState, Steadiness
 from diffgen.runs.schema import class_name, fields, flag, number, one_of, or_none, rows, text, whole
-from diffgen.runs.schema import table as any_table
 
 SCHEMA_VERSION = 1
 _SAID_OF_MODELS = ("unsteady", "batched")  # sentences about models, in a Steadiness
@@ -120,8 +119,8 @@ _check_record = fields(
                 "classes": or_none(rows(whole(), least=2, most=2)),
                 "new_faults": or_none(whole()),
                 "random_images": fields({"drawn": whole(), "accepted": whole()}),
-                "variations": fields({"drawn": whole(), "accuracy_drop": or_none(any_table)}),
-                **{name: or_none(any_table) for name in _KINDS if name != _VARIATION_DROP},
+                "variations": fields({"drawn": whole(), "accuracy_drop": or_none(_KINDS[_VARIATION_DROP].check)}),
+                **{name: or_none(kind.check) for name, kind in _KINDS.items() if name != _VARIATION_DROP},
                 "replay": fields({name: whole() for name in ("pictures", "still", "changed")}),
             },
         ),

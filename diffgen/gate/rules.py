@@ -193,7 +193,7 @@ class Criterion:
         default: what it may be where no limit is set; None: anything.
         rule: the conditions that come of it; none where there is neither limit nor default.
         show: value and interval as text, or None for nothing to tell; by default those of the measurement.
-        kept_to_accepted: the measurement may also not become worse than what the store has accepted.
+        kept_to_accepted: its title where it may not become worse than what the store has accepted; empty: it may.
     """
 
     name: str
@@ -206,7 +206,7 @@ class Criterion:
     default: float | None = None
     rule: Rule = limited
     show: Callable[[GateValues], tuple[str, str] | None] | None = None
-    kept_to_accepted: bool = False
+    kept_to_accepted: str = ""
 
     def own_limit(self, limits: Limits) -> Any:
         """The limit that a user set, or None."""

@@ -123,7 +123,7 @@ def save_selector(
         network: from grey levels 0..255, float32 (N, C, H, W), to features (N, D).
         forest: scikit-learn's, on those features.
         image_shape: (C, H, W).
-        metadata: JSON values; schema_version and image_shape are added.
+        metadata: JSON values; schema_version, image_shape and kinds are added.
 
     Raises:
         RunError: the disk is full or the folder cannot be written.
@@ -140,7 +140,8 @@ def save_selector(
         io_map=[("features", "forest_input")],
         outputs=["probabilities"],
     )
-    values = {**metadata, "schema_version": SCHEMA_VERSION, "image_shape": list(image_shape)}
+    kinds = [int(kind) for kind in forest.classes_]
+    values = {**metadata, "schema_version": SCHEMA_VERSION, "image_shape": list(image_shape), "kinds": kinds}
     onnx.helper.set_model_props(graph, {METADATA: json.dumps(values)})
     onnx.checker.check_model(graph)
     content = graph.SerializeToString()

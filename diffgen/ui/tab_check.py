@@ -192,16 +192,18 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
 
     outcome.click(turn, [run, looked], shown, **EACH)
 
-    def take(name: str | None, typed: str) -> Any:
+    def take(name: str | None, typed: str, pages: Pages) -> Any:
         if not name:
             raise UserError("Choose a check first.")
         view = _view(shared, name)
+        if view is not None and not (pages.about == shared.about(name) and pages.all_new(view)):
+            raise UserError("Look at all new behaviours of the check first; what is accepted must have been seen.")
         own = _own_store(shared, view)[0] if view is not None else ""
         found = api.accept(shared.place.known(name), own or shared.place.folder(typed, "store"))
         gr.Info(_accepted(found), title="")
         return gr.Button(f"Accepted into {Path(found.store).name}", interactive=False)
 
-    accept.click(told(take), [run, store], [accept], api_name="accept")
+    accept.click(told(take), [run, store, looked], [accept], api_name="accept")
 
 
 class Pages(NamedTuple):

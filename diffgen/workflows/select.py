@@ -246,7 +246,6 @@ def _metadata(given: _Given, kind: str, evaluations: Sequence[Evaluation]) -> di
     folder, named = given.run.folder, zip(roles(given.models), given.models, strict=True)
     return {
         "models": {role: _entry(folder, role, model) for role, model in named},
-        "kinds": np.unique(given.examples.targets).tolist(),
         "class_names": list(given.finds.class_names),
         "features": kind,
         "settings": to_dict(given.config),
