@@ -40,12 +40,14 @@ from tests.workflows.breaking import Fragile
 
 @pytest.fixture(scope="session")
 def small_config() -> CompareConfig:
-    """Everything as in real use but small: seconds instead of minutes."""
+    """Everything as in real use but small: seconds instead of minutes.
+
+    Pictures are made from real images: many that the jury recognises, on whatever machine the networks learned.
+    """
     return CompareConfig(
         budget=Budget(queries=600),
         seed=3,
         device="cpu",
-        source=SourceConfig(family="gan"),
         # two readings: they would take as long as the updates
         gan=GanConfig(
             width=16, steps=300, batch_size=32, ema_decay=0.98, learning_rate_generator=5e-4, monitor_checks=2
@@ -110,18 +112,17 @@ def finished(
 
 
 @pytest.fixture(scope="session")
-def seeds_config(small_config: CompareConfig) -> CompareConfig:
-    """Pictures made from real images: many that the jury recognises, on whatever machine the networks learned."""
-    return replace(small_config, source=SourceConfig(family="seeds"))
+def gan_config(small_config: CompareConfig) -> CompareConfig:
+    return replace(small_config, source=SourceConfig(family="gan"))
 
 
 @pytest.fixture(scope="session")
-def recognised(
-    model_files: dict[str, Path], seeds_config: CompareConfig, tmp_path_factory: pytest.TempPathFactory
+def gan_run(
+    model_files: dict[str, Path], gan_config: CompareConfig, tmp_path_factory: pytest.TempPathFactory
 ) -> CompareResult:
-    """The same comparison on changed real images; not to be changed."""
-    folder = tmp_path_factory.mktemp("runs") / "recognised"
-    return compare(model_files["a"], model_files["b"], data="digits:test", config=seeds_config, output=folder)
+    """The same comparison on what a GAN draws, for what is about GANs alone; not to be changed."""
+    folder = tmp_path_factory.mktemp("runs") / "gan"
+    return compare(model_files["a"], model_files["b"], data="digits:test", config=gan_config, output=folder)
 
 
 @pytest.fixture

@@ -39,10 +39,10 @@ CLASSES = 10
 
 
 @pytest.fixture(scope="module")
-def config(seeds_config: CompareConfig) -> CheckConfig:
+def config(small_config: CompareConfig) -> CheckConfig:
     # the two models differ much, and so does their accuracy
     limits = Limits(max_new_behaviours=0, max_accuracy_drop=1.0, max_regression_faults=1000)
-    return CheckConfig(limits=limits, random_images=300, compare=seeds_config)
+    return CheckConfig(limits=limits, random_images=300, compare=small_config)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def record_of(result: CheckResult) -> dict[str, Any]:
 
 
 def test_values_are_what_plain_counting_gives(
-    failed: tuple[CheckResult, Path], model_files: dict[str, Path], digits: ImageSet, recognised: CompareResult
+    failed: tuple[CheckResult, Path], model_files: dict[str, Path], digits: ImageSet, finished: CompareResult
 ) -> None:
     result, _ = failed
     values, folder = result.values, RunFolder.open(result.run)
@@ -101,9 +101,9 @@ def test_values_are_what_plain_counting_gives(
     assert values["accuracy_drop"].share == pytest.approx((a == digits.labels).mean() - (b == digits.labels).mean())
     assert values["shift_real"].largest == pytest.approx(np.abs(said[0] - said[1]).max(), abs=1e-5)
     # the same search as compare's, and every distinct valid trigger of it is in exactly one behaviour
-    assert folder.results()["triggers"] == recognised.triggers
-    assert sum(each.count for each in values.behaviours) == recognised.distinct_valid_triggers
-    assert len(values.behaviours) == folder.results()["behaviours"] == recognised.behaviours
+    assert folder.results()["triggers"] == finished.triggers
+    assert sum(each.count for each in values.behaviours) == finished.distinct_valid_triggers
+    assert len(values.behaviours) == folder.results()["behaviours"] == finished.behaviours
     assert values["disagreement_random"].of == 300 <= values.accepted <= values.drawn
 
 
@@ -296,9 +296,9 @@ def test_four_commands_accept_at_once(failed: tuple[CheckResult, Path], tmp_path
 
 
 def test_a_model_against_itself_passes_with_a_gan_from_a_file(
-    finished: CompareResult, model_files: dict[str, Path], config: CheckConfig, tmp_path: Path
+    gan_run: CompareResult, model_files: dict[str, Path], config: CheckConfig, tmp_path: Path
 ) -> None:
-    used = RunFolder.open(finished.run).manifest["gan"]
+    used = RunFolder.open(gan_run.run).manifest["gan"]
     gan = next(file for file in (cache_folder() / "gan").glob("*.safetensors") if file_digest(file) == used)
     copy = tmp_path / "kept.safetensors"
     copy.write_bytes(gan.read_bytes())

@@ -162,11 +162,11 @@ class Witness:
 
 
 def test_no_image_of_the_rates_is_one_of_the_searchs_own(
-    model_files: dict[str, Path], small_config: CompareConfig, tmp_path: Path
+    model_files: dict[str, Path], gan_config: CompareConfig, tmp_path: Path
 ) -> None:
     """Also where the search draws at random, and has the seed that the rates have."""
     witness = Witness(model_files["b"])
-    drawn = CheckConfig(random_images=300, compare=replace(small_config, technique="random_latent"))
+    drawn = CheckConfig(random_images=300, compare=replace(gan_config, technique="random_latent"))
     check(
         model_files["a"],
         witness.candidate,

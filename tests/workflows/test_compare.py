@@ -114,11 +114,11 @@ def test_near_duplicates_are_counted_once_in_the_headline(finished: CompareResul
     assert set(folder.read_arrays("report")["shown"].tolist()) <= set(allowed.tolist())
 
 
-def test_the_stored_latent_vectors_give_the_stored_images(finished: CompareResult) -> None:
+def test_the_stored_latent_vectors_give_the_stored_images(gan_run: CompareResult) -> None:
     """To within float rounding: one grey level in at most 1 of 10,000 pixels; the stored bytes are the truth."""
     from diffgen.sources.gan import load
 
-    folder = RunFolder.open(finished.run)
+    folder = RunFolder.open(gan_run.run)
     parts, used = folder.read_triggers(), folder.manifest["gan"]
     kept = (cache.cache_folder() / "gan").glob("*.safetensors")
     checkpoint = next(file for file in kept if file_digest(file) == used)

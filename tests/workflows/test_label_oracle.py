@@ -36,10 +36,10 @@ def naming(run: str | Path, *, wrongly: bool = False) -> Callable[[Any], Any]:
 
 
 def test_a_model_under_test_in_another_format_is_no_judge(
-    recognised: CompareResult, model_files: dict[str, Path], tmp_path: Path, told: Callable[[str, str, object], None]
+    finished: CompareResult, model_files: dict[str, Path], tmp_path: Path, told: Callable[[str, str, object], None]
 ) -> None:
     """A is TorchScript in the run and ONNX here; one that names other things may judge."""
-    run = shutil.copytree(recognised.run, tmp_path / "run")
+    run = shutil.copytree(finished.run, tmp_path / "run")
     before = label_counts(run)
     with pytest.raises(UserError, match="gives the very answers of model A of the run to") as refused:
         label_oracle(run, model_files["a_onnx"])
@@ -54,9 +54,9 @@ def test_a_model_under_test_in_another_format_is_no_judge(
     assert not warnings_of(events)
 
 
-def test_a_reference_model_that_is_fed_wrongly_is_warned_of(recognised: CompareResult, tmp_path: Path) -> None:
+def test_a_reference_model_that_is_fed_wrongly_is_warned_of(finished: CompareResult, tmp_path: Path) -> None:
     """It would label hundreds of pictures, and nobody would notice before the selector is worthless."""
-    run = shutil.copytree(recognised.run, tmp_path / "run")
+    run = shutil.copytree(finished.run, tmp_path / "run")
     events: list[object] = []
     label_oracle(run, naming(run, wrongly=True), events=events.append)
     warning, contradiction = warnings_of(events)

@@ -374,8 +374,8 @@ def test_all_triggers_of_one_kind(finished: CompareResult, tmp_path: Path) -> No
     assert not (run / "selector.onnx").exists()
 
 
-def test_the_verbs(finished: CompareResult, selected: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = Path(shutil.copytree(finished.run, tmp_path / "run"))
+def test_the_verbs(gan_run: CompareResult, selected: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = Path(shutil.copytree(gan_run.run, tmp_path / "run"))
     assert main(["label", str(run), "--export", str(tmp_path / "sheet"), "--count", "12", "--json"]) == 0
     # no more than there are valid triggers that do not look the same
     pictures = json.loads(capsys.readouterr().out.splitlines()[-1])["pictures"]
@@ -389,7 +389,7 @@ def test_the_verbs(finished: CompareResult, selected: Path, tmp_path: Path, caps
     assert f"human: {pictures}, oracle: 0, intended: 0" in capsys.readouterr().out
     # the run's own GAN is conditional: every picture has an intended class
     assert main(["label", str(run), "--intended"]) == 0
-    assert f"{finished.valid_triggers} pictures labelled (intended)" in capsys.readouterr().out
+    assert f"{gan_run.valid_triggers} pictures labelled (intended)" in capsys.readouterr().out
     assert main(["label", str(run), "--partial"]) == 2
     shutil.rmtree(tmp_path / "sheet" / "pictures")
     again = Path(shutil.copytree(selected, tmp_path / "selected"))
