@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from diffgen.cli import isolation
+from diffgen.cli import model_options
 from diffgen.cli.model_options import start_isolation
 from diffgen.config import ModelSpec, Opening, replace
 from diffgen.models.isolation import starting
@@ -19,7 +19,7 @@ needs_walls = pytest.mark.skipif(walls().missing is not None, reason=f"no wall h
 def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelSpec:
     """A model that may be isolated; nothing was started, and this machine has no GPU."""
     monkeypatch.setattr(starting, "_server", None)
-    monkeypatch.setattr(isolation, "_GPUS", ())
+    monkeypatch.setattr(model_options, "_GPUS", ())
     file = tmp_path / "net.onnx"
     file.write_bytes(b"\x08\x07")
     return ModelSpec(path=str(file))
@@ -52,7 +52,7 @@ def test_it_is_not_started_where_models_are_on_a_gpu(
     spec: ModelSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_isolation([spec], "cuda:1")
-    monkeypatch.setattr(isolation, "_GPUS", (str(tmp_path),))
+    monkeypatch.setattr(model_options, "_GPUS", (str(tmp_path),))
     start_isolation([spec], "auto")
     assert not _started()
 
