@@ -92,6 +92,8 @@ def build_parser() -> Parser:
     verbs = parser.add_subparsers(title="commands", dest="verb", metavar="COMMAND")
     for module in VERBS:
         module.add_parser(verbs)
+        verb = module.__name__.rpartition(".")[2].replace("_", "-")
+        verbs.choices[verb].set_defaults(run=module.run)
     return parser
 
 

@@ -78,7 +78,7 @@ def add_parser(verbs: Any) -> None:
     for action in parser._actions:
         if action.dest in _RARE:
             of.rare(action)
-    parser.set_defaults(run=run, options=of)
+    parser.set_defaults(options=of)
 
 
 def config_from(arguments: argparse.Namespace, file: Layer) -> tuple[CheckConfig, CheckConfig]:

@@ -50,7 +50,7 @@ def add_parser(verbs: Any) -> None:
         "models", nargs="*", metavar="MODEL", help=f"the models' files, two to {MAX_MODELS}; called A, B, ..."
     )
     parser.add_argument("--resume", metavar="RUN", help="continue a run that was interrupted")
-    parser.set_defaults(run=run, options=add_options(parser, CompareConfig))
+    parser.set_defaults(options=add_options(parser, CompareConfig))
 
 
 def add_options(

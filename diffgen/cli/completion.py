@@ -25,7 +25,6 @@ def add_parser(verbs: Any) -> None:
         examples=_EXAMPLES,
     )
     parser.add_argument("shell", choices=SHELLS, help="the shell that the script is for")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

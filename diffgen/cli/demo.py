@@ -42,7 +42,6 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed (default: %(default)s)")
     options.add_machine(parser)
     options.add_talk(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

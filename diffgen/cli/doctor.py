@@ -35,7 +35,6 @@ def add_parser(verbs: Any) -> None:
         help="remove what was used least recently until no more than SIZE (20GB, 500MiB) is kept; what is in use stays",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -60,7 +60,6 @@ def add_parser(verbs: Any) -> None:
     )
     parser.add_argument("--force", action="store_true", help="replace an earlier export in that folder")
     options.add_talk(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -43,7 +43,6 @@ def add_parser(verbs: Any) -> None:
     )
     options.add_machine(parser)
     model_options.add_last(parser, models=1)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

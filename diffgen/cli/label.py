@@ -63,7 +63,6 @@ def add_parser(verbs: Any) -> None:
         "--device", metavar="auto|cpu|cuda|mps", help="device for the oracle models; default: the run's"
     )
     model_options.add_last(parser, models=1)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -50,7 +50,7 @@ def add_parser(verbs: Any) -> None:
     of.add(parser.add_argument_group("quantization"), own)
     model_options.add_preprocessing_options(of)
     of.rare(options.add_talk(parser))
-    parser.set_defaults(run=run, options=of)
+    parser.set_defaults(options=of)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -44,7 +44,6 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: %(default)s")
     parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="with --export; default: the run's")
     model_options.add_last(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -37,7 +37,6 @@ def add_parser(verbs: Any) -> None:
     options.add_triggers(parser, "ask about this one alone")
     parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")
     model_options.add_last(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -19,7 +19,6 @@ def add_parser(verbs: Any) -> None:
     )
     parser.add_argument("run_folder", metavar="RUN", help="the folder that compare wrote")
     options.add_talk(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

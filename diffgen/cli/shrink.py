@@ -30,7 +30,6 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--data", metavar="D", help="the run's real images, where they have moved")
     parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")
     model_options.add_last(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

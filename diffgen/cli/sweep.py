@@ -54,7 +54,7 @@ def add_parser(verbs: Any) -> None:
         "machine, or one that is started for the sweep; needs pip install diffgen[ray]",
     )
     options.add_talk(parser)
-    parser.set_defaults(run=run, stopping=_STOPPING)
+    parser.set_defaults(stopping=_STOPPING)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -75,7 +75,6 @@ def add_parser(verbs: Any) -> None:
         "--device", default="auto", metavar="auto|cpu|cuda|mps", help="default: a GPU when there is one"
     )
     options.add_talk(parser)
-    parser.set_defaults(run=run)
 
 
 def config_from(arguments: argparse.Namespace) -> TrainGanConfig:

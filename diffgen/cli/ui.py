@@ -46,7 +46,6 @@ def add_parser(verbs: Any) -> None:
         "(default: a random one, which they cannot)",
     )
     parser.add_argument("--open", action="store_true", help="open the page in the browser of this machine")
-    parser.set_defaults(run=run)
 
 
 def _port(text: str) -> int:

@@ -32,8 +32,8 @@ from diffgen.techniques import technique_class
 from diffgen.workflows.accept import acceptances
 from diffgen.workflows.check_requirements import check_base, check_jury
 from diffgen.workflows.check_stages import Gate
-from diffgen.workflows.old_verdict import check_same_files, redraw, verdict_of_done, warn_of_other_store
 from diffgen.workflows.resume import resumed_plan
+from diffgen.workflows.verdict import check_same_files, redraw, verdict_of_done, warn_of_other_store
 
 
 @own_numerics()
