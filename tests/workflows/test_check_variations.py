@@ -20,7 +20,7 @@ from diffgen.runs.results import recognised_figures
 from diffgen.runs.triggers import TriggerTable, Verdicts
 from diffgen.types import Float32Array, ImageSet
 from diffgen.workflows.check import check
-from diffgen.workflows.check_hooks import found_by_search
+from diffgen.workflows.check_stages import found_by_search
 from tests.recording import Recording
 
 

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from diffgen.comparison.settle import _data_path
 from diffgen.config import Budget, CompareConfig, FilterConfig, GanConfig, SearchConfig, SourceConfig, replace
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.types import ImageSet
-from diffgen.workflows.compare import _data_path, compare
+from diffgen.workflows.compare import compare
 from diffgen.workflows.resume import resume
 
 SMALL = CompareConfig(
