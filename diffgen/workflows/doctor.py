@@ -267,9 +267,8 @@ def _free_disk(cache: Path, problems: list[str]) -> int | None:
     try:
         there = next(each for each in (cache, *cache.absolute().parents) if each.exists())
         free = shutil.disk_usage(there).free
-    except OSError as error:
-        problems.append(_unseen(cache, error))
-        return None
+    except OSError:
+        return None  # what is wrong is said where the cache is looked at
     if not there.is_dir():
         problems.append(
             f"The cache folder {cache} cannot be made, since {there} is a file; name another in {ENVIRONMENT}."
@@ -283,13 +282,9 @@ def _sizes(cache: Path, problems: list[str]) -> dict[str, int]:
     try:
         return cache_sizes(cache)
     except OSError as error:
-        if _unseen(cache, error) not in problems:
-            problems.append(_unseen(cache, error))
+        unseen = f"The cache folder {cache} cannot be looked at ({error.strerror}); name another in {ENVIRONMENT}."
+        problems += [unseen] if unseen not in problems else []
         return {}
-
-
-def _unseen(cache: Path, error: OSError) -> str:
-    return f"The cache folder {cache} cannot be looked at ({error.strerror}); name another in {ENVIRONMENT}."
 
 
 # -- the cache -------------------------------------------------------------------------------------------------------

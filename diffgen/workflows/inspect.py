@@ -227,20 +227,15 @@ def _writable_sidecar(model: Any, *, force: bool) -> Path:
 
 
 def _shapes(box: BlackBox, said: Preprocessing, data: ImageSet) -> list[tuple[int, int, int]]:
-    """Shapes that the model takes; the data's own where the model takes that."""
+    """Shapes that the model takes, the data's own first; which output to name is said at once, and not that none is."""
     if said.output is None:
-        _check_outputs(box, data)
+        try:
+            box.prepare(data.images[:1])
+        except UserError as error:
+            if "--output-name" in str(error):
+                raise
     taken = box.shapes_taken(data.image_shape)
     return [data.image_shape, *(s for s in taken if s != data.image_shape)] if data.image_shape in taken else taken
-
-
-def _check_outputs(box: BlackBox, data: ImageSet) -> None:
-    """Say at once which output to name, and not that no pre-processing works."""
-    try:
-        box.prepare(data.images[:1])
-    except UserError as error:
-        if "--output-name" in str(error):
-            raise
 
 
 def _plans(
@@ -266,7 +261,8 @@ def _plans(
             mean = tuple(round(1 - value, 4) for value in plain.mean or ()) if own else plain.mean
             yield f"{name}, inverted", replace(plain, invert=True, mean=mean)
         elif channels == depth == 3 and said.channels is None:
-            yield f"{name}, BGR", _in_bgr(plain)
+            mean, std = (None if each is None else each[::-1] for each in (plain.mean, plain.std))
+            yield f"{name}, BGR", replace(plain, channels="bgr", mean=mean, std=std)
 
 
 def _try_sizes(trials: Trials, plans: Sequence[Plan], sizes: Iterable[tuple[int, int]]) -> list[Plan]:
@@ -286,13 +282,6 @@ def _try_sizes(trials: Trials, plans: Sequence[Plan], sizes: Iterable[tuple[int,
 def _of_size(size: tuple[int, ...], plan: Plan) -> Plan:
     """The same for images of another size."""
     return f"{plan[0]}, {size_text(size)}", replace(plan[1], size=size)
-
-
-def _in_bgr(plain: Preprocessing) -> Preprocessing:
-    """The same in the opposite order of channels."""
-    mean = None if plain.mean is None else plain.mean[::-1]
-    std = None if plain.std is None else plain.std[::-1]
-    return replace(plain, channels="bgr", mean=mean, std=std)
 
 
 def _scalings(depth: int, images: UInt8Array, said: Preprocessing) -> Iterator[tuple[str, Preprocessing]]:

@@ -225,7 +225,10 @@ def _train(given: _Given) -> tuple[SelectResult, bytes]:
 
         selector = learned(given, features)
         content = draft.read_bytes()
-        real = (*_on_held_out(given, features, selector, learned), *_on_more(given, selector))
+        real, more = _on_held_out(given, features, selector, learned), given.more
+        if more is not None and more.labels is not None:
+            judged = judge_on_real(given.models, selector, more.images, more.labels, more.source, _stacking(given))
+            real = (*real, judged)
         cost = measure_cost(given.models, selector, given.finds.images, given.own)
     result = SelectResult(
         run=str(folder.path),
@@ -243,9 +246,17 @@ def _train(given: _Given) -> tuple[SelectResult, bytes]:
 
 def _metadata(given: _Given, kind: str, evaluations: Sequence[Evaluation]) -> dict[str, Any]:
     """What the selector's file says of itself; JSON values."""
-    folder, named = given.run.folder, zip(roles(given.models), given.models, strict=True)
+    files = given.run.folder.manifest["files"]
     return {
-        "models": {role: _entry(folder, role, model) for role, model in named},
+        "models": {
+            role: {
+                "name": model.name,
+                "sha256": files[role]["sha256"],
+                "preprocessing": to_dict(model.preprocessing),
+                "class_order": list(model.class_order),
+            }
+            for role, model in zip(roles(given.models), given.models, strict=True)
+        },
         "class_names": list(given.finds.class_names),
         "features": kind,
         "settings": to_dict(given.config),
@@ -322,15 +333,6 @@ def own_data(folder: RunFolder, settings: CompareConfig, progress: Progress) -> 
     return without_labels(data) if settings.data_labels == "ignore" else data
 
 
-def _entry(folder: RunFolder, role: str, model: BlackBox) -> dict[str, Any]:
-    return {
-        "name": model.name,
-        "sha256": folder.manifest["files"][role]["sha256"],
-        "preprocessing": to_dict(model.preprocessing),
-        "class_order": list(model.class_order),
-    }
-
-
 def _fresh(more: ImageSet, own: ImageSet | None, shape: tuple[int, ...], progress: Progress) -> ImageSet:
     """Those of the images that no part of the run has seen.
 
@@ -382,14 +384,6 @@ def _on_held_out(
     source = f"held out of {given.run.folder.manifest['data']['source']}"  # as the user said it, and no whole path
     found = judge_on_real(given.models, selector, own.images[rows], own.labels[rows], source, _stacking(given))
     return (replace(found, left_out=int(of_these.sum())),)
-
-
-def _on_more(given: _Given, selector: Selector) -> tuple[OnRealImages, ...]:
-    """The selector on the labelled real images that no part of the run has seen."""
-    more = given.more
-    if more is None or more.labels is None:
-        return ()
-    return (judge_on_real(given.models, selector, more.images, more.labels, more.source, _stacking(given)),)
 
 
 def _stacking(given: _Given) -> Stacking | None:
