@@ -61,7 +61,6 @@ class QuantizeConfig:
         "Images handed to the models at once (default: chosen for the device).",
         option="--batch-size",
         metavar="auto|N",
-        common=True,
         ge=1,
     )
     resize: Sides = setting(
@@ -71,6 +70,7 @@ class QuantizeConfig:
         option="--resize",
         metavar="N|HxW",
         common=True,
+        brief="Bring images of any size to this one.",
     )
     data_labels: Literal["auto", "use", "ignore"] = setting(
         "auto",
@@ -78,18 +78,15 @@ class QuantizeConfig:
         "find out.",
         option="--data-labels",
     )
-    fit: FitRule = setting(
-        "crop", "How images of other proportions are brought to that size.", option="--fit", common=True
-    )
+    fit: FitRule = setting("crop", "How images of other proportions are brought to that size.", option="--fit")
     skip_broken: bool = setting(
-        False, "Leave out image files that cannot be used, and name them.", option="--skip-broken", common=True
+        False, "Leave out image files that cannot be used, and name them.", option="--skip-broken"
     )
     exif: ExifRule = setting(
         "ignore",
         "Whether image files are turned as their EXIF orientation says: apply it, or ignore it, as torchvision's "
         "ImageFolder does.",
         option="--exif",
-        common=True,
     )
     preprocessing: Preprocessing = setting(factory=Preprocessing)
     class_names_file: FileName = setting(

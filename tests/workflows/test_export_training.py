@@ -150,10 +150,10 @@ def test_batches_make_no_difference(from_seeds: CompareResult, tmp_path: Path, m
     assert contents(tmp_path / "whole") == contents(tmp_path / "parts")
 
 
-def test_a_run_of_drawn_pictures(finished: CompareResult, tmp_path: Path) -> None:
-    result = export_for_training(finished.run, tmp_path / "out", config=TrainingSetConfig(test_share=0.5))
+def test_a_run_of_drawn_pictures(gan_run: CompareResult, tmp_path: Path) -> None:
+    result = export_for_training(gan_run.run, tmp_path / "out", config=TrainingSetConfig(test_share=0.5))
     table = rows(tmp_path / "out")
-    assert len(table) == finished.recognised_distinct_triggers == result.train + result.test
+    assert len(table) == gan_run.recognised_distinct_triggers == result.train + result.test
     assert {row["seed_row"] for row in table} == {""}
     assert not [row for row in table if row["recipe"]]
 

@@ -115,7 +115,7 @@ def test_the_query_budget_ends_the_search_and_leaves_enough_to_verify(
         def limited(budget: int) -> CompareConfig:
             return replace(quick, models=pair(remote=RemoteConfig(query_budget=budget)))
 
-        with pytest.raises(UserError, match=r"may be asked about 1,000 images.*takes about 1,282; give a larger"):
+        with pytest.raises(UserError, match=r"may be asked about 1,000 images.*takes about 1,474; give a larger"):
             compare(
                 model_files["a"], server.address("b"), data="digits:test", config=limited(1000), output=tmp_path / "x"
             )
