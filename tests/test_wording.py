@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from diffgen.gate import wording as of_gate
+from diffgen.gate import measurements as of_gate
 from diffgen.runs.figures import JuryFigures
 from diffgen.wording import percent, verdicts_rest_on
 
