@@ -78,7 +78,7 @@ class Card:
     """One picture as the page shows it.
 
     Attributes:
-        sides: who says what, by groups, of three models or more.
+        sides: who says what.
         bars: the probabilities of the predicted labels, A's first: one row for those that are the same.
         rows: all classes, or the highest ones; ``rest`` then sums up the others.
         verdict: who is right, for a real image with a known label, else empty.
@@ -94,8 +94,6 @@ class Card:
     alt: str
     title: str
     pair: str
-    name_a: str
-    name_b: str
     sides: tuple[Side, ...]
     bars: tuple[Row, ...]
     rows: tuple[Row, ...]
@@ -124,7 +122,6 @@ def make_card(
     kept = None if picture.classes is None else picture.classes[None]
     whole = spread_out(picture.probabilities[None], kept, len(names))[0]
     probabilities = np.clip(np.nan_to_num(whole.astype(np.float32)), 0, 1)
-    label_a, label_b = picture.labels[:2]
     shown, rest = _shown_rows(names, probabilities, picture.labels)
     caption = f"{kind} {picture.identifier}"
     says = ", ".join(
@@ -147,9 +144,7 @@ def make_card(
         caption=caption,
         alt=f"{caption}: {says}",
         title="\n".join(lines),
-        pair=f"{label_a}-{label_b}",
-        name_a=names[label_a],
-        name_b=names[label_b],
+        pair="-".join(map(str, picture.labels[:2])),
         sides=named_sides(picture.labels, names),
         bars=tuple(_row(index, names, probabilities, picture.labels) for index in dict.fromkeys(picture.labels)),
         rows=shown,

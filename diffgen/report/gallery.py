@@ -37,13 +37,9 @@ OPEN_PICTURES = 5
 
 @dataclass(frozen=True)
 class GroupView:
-    """One behaviour with the pictures that are shown of it; ``sides``: who says what, of three models or more."""
+    """One behaviour with the pictures that are shown of it; ``sides``: who says what."""
 
     anchor: str
-    label_a: int
-    label_b: int
-    name_a: str
-    name_b: str
     labels: tuple[int, ...]
     sides: tuple[Side, ...]
     cell: int
@@ -116,7 +112,7 @@ class Gallery:
         """Label pair "a-b" -> anchor of its most frequent behaviour."""
         anchors: dict[str, str] = {}
         for group in self.groups:
-            anchors.setdefault(f"{group.label_a}-{group.label_b}", group.anchor)
+            anchors.setdefault("-".join(map(str, group.labels[:2])), group.anchor)
         return anchors
 
 
@@ -195,8 +191,6 @@ class PairView:
     difference: str
     times: int
     agree_name: str
-    name_a: str
-    name_b: str
     sides: tuple[Side, ...]
     rms: float
     before: float
@@ -222,8 +216,6 @@ def make_pairs(data: ReportData) -> tuple[PairView, ...]:
                 difference=difference,
                 times=times,
                 agree_name=names[pair.agreeing.labels[0]],
-                name_a=names[pair.trigger.labels[0]],
-                name_b=names[pair.trigger.labels[1]],
                 sides=named_sides(pair.trigger.labels, names),
                 rms=pair.difference,
                 before=pair.before,
@@ -276,10 +268,6 @@ def _card(data: ReportData, picture: Picture, source: str, nearest: str | None, 
 def _group_view(group: BehaviourGroup, number: int, cards: tuple[Card, ...], names: tuple[str, ...]) -> GroupView:
     return GroupView(
         anchor=f"behaviour-{number}",
-        label_a=group.labels[0],
-        label_b=group.labels[1],
-        name_a=names[group.labels[0]],
-        name_b=names[group.labels[1]],
         labels=group.labels,
         sides=named_sides(group.labels, names),
         cell=group.cell,

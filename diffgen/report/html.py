@@ -69,7 +69,7 @@ def render_html(data: ReportData) -> str:
         script = Markup("\n").join((script, asset(environment, "many.js")))
         style = Markup("\n").join((style, asset(environment, "many.css")))
         style = style.replace("calc(var(--models) + 1)", str(len(data.model_names) + 1))  # grids count no variables
-    shown = gallery.make_gallery(data)
+    shown, names = gallery.make_gallery(data), data.class_names
     listed = len(data.class_names) > MATRIX_CLASSES
     generated_pairs, real_pairs = _pair_lists(data) if listed else _matrices(data)
     page = environment.get_template("report.html.j2").render(
@@ -91,8 +91,7 @@ def render_html(data: ReportData) -> str:
         real_pairs=real_pairs,
         real_title=_pairs_title("Real", real_pairs, "image"),
         gallery=shown,
-        filter_a=sorted({(group.label_a, group.name_a) for group in shown.groups}),
-        filter_b=sorted({(group.label_b, group.name_b) for group in shown.groups}),
+        filters=[sorted({(group.labels[at], names[group.labels[at]]) for group in shown.groups}) for at in (0, 1)],
         real_cards=gallery.make_cards(
             data, data.real_disagreements, "real image", gallery.REAL_PICTURES, gallery.REAL_BYTES
         ),

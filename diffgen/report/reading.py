@@ -25,7 +25,6 @@ from diffgen.report.data import (
     RunFacts,
     SelectionView,
     ShrunkPair,
-    TrustView,
     VerdictData,
 )
 from diffgen.report.origins import made_by, origin_sentence
@@ -317,28 +316,9 @@ def _selection(run: FinishedRun) -> SelectionView | None:
     if not run.folder.has_arrays("selection"):
         return None
     stored = run.folder.read_arrays("selection")
-    about, shown = stored["about"], iter(stored["shown"].tolist())
-    behaviours = [
-        TrustView(
-            trust=entry["trust"],
-            labels=tuple(entry["labels"]),
-            cell=entry["cell"],
-            right=tuple(entry["right"]),
-            labelled=entry["labelled"],
-            images=run.triggers.images_of(np.asarray([next(shown) for _ in range(entry["shown"])], dtype=np.int64)),
-        )
-        for entry in about["behaviours"]
-    ]
-    return SelectionView(
-        features=about["features"],
-        examples=about["examples"],
-        both_wrong=about["both_wrong"],
-        sources=about["sources"],
-        on_triggers=tuple(about["on_triggers"]),
-        real=tuple(about["real"]),
-        cost=about["cost"],
-        behaviours=tuple(behaviours),
-    )
+    ends = np.cumsum([entry["shown"] for entry in stored["about"]["behaviours"]], dtype=np.int64)
+    numbers = np.split(stored["shown"], ends[:-1]) if len(ends) else []
+    return SelectionView(stored["about"], tuple(map(run.triggers.images_of, numbers)))
 
 
 # -- the verdict of a check ------------------------------------------------------------------------------------------

@@ -7,10 +7,11 @@ from typing import Any
 
 from diffgen.config import roles
 from diffgen.report.cards import PictureBudget
-from diffgen.report.data import SelectionView, TrustView
+from diffgen.report.data import SelectionView
 from diffgen.report.tables import named_sides
 from diffgen.report.wording import number, percent, with_minus
 from diffgen.tasks.classification import those
+from diffgen.types import UInt8Array
 from diffgen.wording import count_of, labelled_by
 
 #: Bytes of data URIs of the pictures in this part.
@@ -75,22 +76,24 @@ class Selection:
 
 def make_selection(view: SelectionView, names: tuple[str, ...]) -> Selection:
     """The part of the page for a run with a selector; ``names`` are the K class names."""
-    budget = PictureBudget(TRUST_BYTES)
-    behaviours = [_behaviour(each, names, budget) for each in view.behaviours]
-    models = sum(name.startswith("model_") for name in view.cost)
+    about, budget = view.about, PictureBudget(TRUST_BYTES)
+    pairs = zip(about["behaviours"], view.images, strict=True)
+    behaviours = [_behaviour(each, images, names, budget) for each, images in pairs]
+    models = sum(name.startswith("model_") for name in about["cost"])
+    rows = [_row(_DIVISIONS.get(each["name"], each["name"]), each) for each in about["on_triggers"]]
+    rows += [
+        _row(f"{each['source']}, where they differ", each["selector"]) for each in about["real"] if each["selector"]
+    ]
     return Selection(
         lead=(
-            f"A random forest that looks at the picture alone ({view.features}), trained on "
-            f"{count_of(view.examples, 'labelled trigger')} ({labelled_by(view.sources)}). "
-            f"{'Both' if models == 2 else 'All'} models are wrong on {number(view.both_wrong)} labelled ones."
+            f"A random forest that looks at the picture alone ({about['features']}), trained on "
+            f"{count_of(about['examples'], 'labelled trigger')} ({labelled_by(about['sources'])}). "
+            f"{'Both' if models == 2 else 'All'} models are wrong on {number(about['both_wrong'])} labelled ones."
         ),
-        rows=tuple(_row(_DIVISIONS.get(each["name"], each["name"]), each) for each in view.on_triggers)
-        + tuple(
-            _row(f"{each['source']}, where they differ", each["selector"]) for each in view.real if each["selector"]
-        ),
-        real=tuple(_real(each) for each in view.real),
+        rows=tuple(rows),
+        real=tuple(map(_real, about["real"])),
         trusted=tuple((role, tuple(each for each in behaviours if each.trust == role)) for role in roles(models)),
-        cost=_cost(view.cost),
+        cost=_cost(about["cost"]),
     )
 
 
@@ -112,27 +115,24 @@ def _points(share: float, *, signed: bool = True) -> str:
     return with_minus(f"{100 * share:+.1f}") if signed else f"{100 * share:.1f}"
 
 
-def _behaviour(view: TrustView, names: tuple[str, ...], budget: PictureBudget) -> TrustedBehaviour:
-    if len(view.labels) == 2:
-        said = f"A says {names[view.labels[0]]} and B says {names[view.labels[1]]}"
-    else:
-        told = "; ".join(f"{', '.join(letters)} {label}" for letters, label in named_sides(view.labels, names))
-        said = f"they say {told}"
-    sentence = f"Where {said}, trust {view.trust}: {_right(view)}."
-    return TrustedBehaviour(
-        trust=view.trust,
-        sentence=sentence,
-        cell=view.cell,
-        sources=tuple(source for image in view.images if (source := budget.take(image)) is not None),
-    )
-
-
-def _right(view: TrustView) -> str:
+def _behaviour(
+    entry: dict[str, Any], images: UInt8Array, names: tuple[str, ...], budget: PictureBudget
+) -> TrustedBehaviour:
     """How often the trusted model is right where its behaviour was met, and how often the other of two."""
-    trusted = roles(view.right).index(view.trust)
-    right = view.right[trusted]
-    other = f", {roles(view.right)[1 - trusted]} on {number(view.right[1 - trusted])}" if len(view.right) == 2 else ""
-    return f"right on {number(right)} of {count_of(view.labelled, 'labelled picture')}{other}"
+    right, trusted = entry["right"], roles(entry["right"]).index(entry["trust"])
+    sides = named_sides(entry["labels"], names)
+    told = f"right on {number(right[trusted])} of {count_of(entry['labelled'], 'labelled picture')}"
+    if len(right) == 2:
+        said = " and ".join(f"{role} says {name}" for (role,), name in sides)
+        told += f", {roles(right)[1 - trusted]} on {number(right[1 - trusted])}"
+    else:
+        said = "they say " + "; ".join(f"{', '.join(letters)} {name}" for letters, name in sides)
+    return TrustedBehaviour(
+        trust=entry["trust"],
+        sentence=f"Where {said}, trust {entry['trust']}: {told}.",
+        cell=entry["cell"],
+        sources=tuple(source for image in images if (source := budget.take(image)) is not None),
+    )
 
 
 def _real(entry: dict[str, Any]) -> RealTable:

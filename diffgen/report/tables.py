@@ -283,7 +283,7 @@ def _table(title: str, counts: Sequence[Sequence[int]], noun: str, *, links: boo
 
 
 def named_sides(labels: Sequence[int], names: Sequence[str]) -> tuple[Side, ...]:
-    """Who says what, by groups, of three models or more; nothing of two."""
+    """Who says what: of two models one after the other, of more by groups."""
     if len(labels) == 2:
-        return ()
+        return tuple(((role_name(index),), names[label]) for index, label in enumerate(labels))
     return tuple((tuple(map(role_name, models)), names[label]) for label, models in sides(labels))

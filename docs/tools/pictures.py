@@ -242,7 +242,7 @@ def shrink(data: ReportData) -> Card:
 def select(data: ReportData) -> Card:
     """What the selector is worth, and behaviours in which it trusts one model."""
     assert data.selection is not None
-    random, kinds, images = data.selection.on_triggers
+    random, kinds, images = data.selection.about["on_triggers"]
     bars = (
         ("always the better model", random["majority"], MUTED),
         ("selector, kinds it has seen", random["accuracy"], STATUS["PASS"]),
@@ -258,12 +258,13 @@ def select(data: ReportData) -> Card:
         card.box(_EDGE, y + 7, 250 * share, 14, colour)
         card.text(_EDGE + 262, y + 19, f"{100 * share:.0f}", size=14, bold=True)
     for row, role in enumerate("AB"):
-        trusted = [each for each in data.selection.behaviours if each.trust == role]
+        pairs = zip(data.selection.about["behaviours"], data.selection.images, strict=True)
+        trusted = [each for each in pairs if each[0]["trust"] == role]
         y = 20 + row * 104
         card.text(350, y + 14, f"trust {role}", size=14, bold=True, colour=MODELS[role])
-        for place, each in enumerate(trusted[:5]):
-            card.image(420 + place * 86, y, 68, each.images[0])
-            said = "A {}, B {}".format(*(data.class_names[label] for label in each.labels))
+        for place, (each, images) in enumerate(trusted[:5]):
+            card.image(420 + place * 86, y, 68, images[0])
+            said = "A {}, B {}".format(*(data.class_names[label] for label in each["labels"]))
             card.text(420 + place * 86, y + 86, said, size=12, colour=MUTED)
     return card
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from diffgen.report.data import SelectionView, TrustView
+from diffgen.report.data import SelectionView
 from diffgen.report.selection import make_selection
 from diffgen.runs.triggers import TriggerTable, Verdicts
 from diffgen.selector.examples import trusted_behaviours
@@ -47,7 +49,7 @@ def test_of_three_models() -> None:
 def test_what_is_said_of_a_behaviour(
     labels: tuple[int, ...], right: tuple[int, ...], labelled: int, sentence: str
 ) -> None:
-    behaviour = TrustView("A", labels, 0, right, labelled, np.zeros((0, 1, 4, 4), np.uint8))
+    behaviour = {"trust": "A", "labels": [*labels], "cell": 0, "right": [*right], "labelled": labelled}
     selection = make_selection(view(len(labels), behaviours=(behaviour,)), NAMES)
     ((_, (told,)), *_) = selection.trusted
     assert told.sentence == sentence
@@ -60,17 +62,18 @@ def test_the_cost_says_what_the_selector_chose_for(models: int) -> None:
     assert "costs 61% more against asking" in make_selection(view(models), NAMES).cost
 
 
-def view(models: int, behaviours: tuple[TrustView, ...] = (), **cost: bool) -> SelectionView:
+def view(models: int, behaviours: tuple[dict[str, Any], ...] = (), **cost: bool) -> SelectionView:
     """A selector of so many models, and what it costs."""
     roles = "abc"[:models]
     times = {**{f"model_{role}": 1.0 for role in roles}, **{f"share_{role}": 1 / models for role in roles}}
-    return SelectionView(
-        features="pixels",
-        examples=9,
-        both_wrong=2,
-        sources={"human": 9},
-        on_triggers=(),
-        real=(),
-        cost={**times, "of_real": True, "selector": 2.0, "ensemble": 3.0, "saved": -0.61, **cost},
-        behaviours=behaviours,
-    )
+    about = {
+        "features": "pixels",
+        "examples": 9,
+        "both_wrong": 2,
+        "sources": {"human": 9},
+        "on_triggers": [],
+        "real": [],
+        "cost": {**times, "of_real": True, "selector": 2.0, "ensemble": 3.0, "saved": -0.61, **cost},
+        "behaviours": [*behaviours],
+    }
+    return SelectionView(about, tuple(np.zeros((0, 1, 4, 4), np.uint8) for _ in behaviours))
