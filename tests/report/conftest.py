@@ -15,6 +15,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from diffgen.metrics.richness import Discovery
 from diffgen.report.data import BehaviourGroup, FilterView, Picture, ReportData
+from diffgen.report.html import render_html
 from diffgen.runs.figures import Calibration, Preflight
 from diffgen.runs.results import RunResults
 from diffgen.tasks.classification import LabelPairs
@@ -86,6 +87,12 @@ class Page(HTMLParser):
 def read_page() -> type[Page]:
     """Makes a ``Page`` of the source of a report."""
     return Page
+
+
+@pytest.fixture(scope="session")
+def page(report_data: ReportData) -> Page:
+    """The page of ``report_data``."""
+    return Page(render_html(report_data))
 
 
 def _disagreements(labels_a: np.ndarray, labels_b: np.ndarray, classes: int) -> np.ndarray:

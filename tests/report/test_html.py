@@ -7,6 +7,7 @@ import hashlib
 import io
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -105,16 +106,16 @@ def _bare(data: ReportData) -> ReportData:
     )
 
 
-@pytest.fixture(params=["usual", "hostile", "hundred classes", "bare"])
-def any_data(request: pytest.FixtureRequest, report_data: ReportData) -> ReportData:
-    return {"usual": replace, "hostile": _hostile, "hundred classes": _hundred, "bare": _bare}[request.param](
-        report_data
-    )
+@pytest.fixture(scope="module", params=["usual", "hostile", "hundred classes", "bare"])
+def any_page(request: pytest.FixtureRequest, report_data: ReportData, read_page: type) -> tuple[str, Any]:
+    """A page as text and as it is read, of usual and of odd data."""
+    makers = {"usual": replace, "hostile": _hostile, "hundred classes": _hundred, "bare": _bare}
+    source = render_html(makers[request.param](report_data))
+    return source, read_page(source)
 
 
-def test_the_page_is_well_formed(any_data, read_page):
-    source = render_html(any_data)
-    page = read_page(source)
+def test_the_page_is_well_formed(any_page):
+    source, page = any_page
     assert source.startswith("<!DOCTYPE html>")
     assert page.problems == []
     ids = [own["id"] for _, own in page.elements if "id" in own]
@@ -122,9 +123,8 @@ def test_the_page_is_well_formed(any_data, read_page):
     source.encode("utf-8")
 
 
-def test_every_reference_stays_inside_the_page(any_data, read_page):
-    source = render_html(any_data)
-    page = read_page(source)
+def test_every_reference_stays_inside_the_page(any_page):
+    source, page = any_page
     ids = {own["id"] for _, own in page.elements if "id" in own}
     for tag, own in page.elements:
         for name in ("src", "href", "xlink:href", "srcset", "action", "poster", "data"):
@@ -139,8 +139,8 @@ def test_every_reference_stays_inside_the_page(any_data, read_page):
     assert all(target in ids for target in re.findall(r"url\(#([^)]+)\)", source))
 
 
-def test_only_the_own_script_may_run(any_data, read_page):
-    page = read_page(render_html(any_data))
+def test_only_the_own_script_may_run(any_page):
+    _, page = any_page
     assert len(page.all("script")) == 1
     assert not [own for _, own in page.elements if any(name.startswith("on") for name in own)]
     digest = base64.b64encode(hashlib.sha256(page.script.encode()).digest()).decode()
@@ -161,8 +161,7 @@ def test_equal_data_gives_equal_bytes(report_data):
     assert render_html(report_data) == render_html(replace(report_data))
 
 
-def test_pictures_hold_exactly_the_given_pixels(report_data, read_page):
-    page = read_page(render_html(report_data))
+def test_pictures_hold_exactly_the_given_pixels(report_data, page):
     shown = {own["alt"]: own["src"] for own in page.all("img") if own["alt"].startswith("trigger ")}
     assert shown
     given = {picture.identifier: picture for group in report_data.groups for picture in group.pictures}
@@ -175,8 +174,7 @@ def test_pictures_hold_exactly_the_given_pixels(report_data, read_page):
     np.testing.assert_array_equal(np.stack([_decode(uri) for uri in samples]), report_data.samples)
 
 
-def test_every_picture_says_what_it_is(report_data, read_page):
-    page = read_page(render_html(report_data))
+def test_every_picture_says_what_it_is(page):
     assert all(own.get("alt") for own in page.all("img"))
     assert all(own.get("aria-label") for own in page.all("svg", role="img"))
     assert all(own.get("scope") for own in page.all("th"))
@@ -199,7 +197,7 @@ def test_it_says_of_how_many_pictures_the_nearest_real_image_is_there(with_pictu
     assert f"Below {below} the real image that is most like it." in page.flat_text
 
 
-def test_no_nearest_real_image_is_promised_where_none_is_there(report_data, read_page):
+def test_no_nearest_real_image_is_promised_where_none_is_there(report_data, read_page, page):
     def without(pictures):
         return tuple(replace(own, nearest_real=None) for own in pictures)
 
@@ -207,11 +205,10 @@ def test_no_nearest_real_image_is_promised_where_none_is_there(report_data, read
     data = changed(report_data, groups=groups, rejected=without(report_data.rejected), accepted=())
     assert "most like" not in read_page(render_html(data)).flat_text.split("Words used on this page")[0]
     assert "left a trigger, right the real image" not in read_page(render_html(data)).flat_text
-    assert "Below each the real image that is most like it." in read_page(render_html(report_data)).flat_text
+    assert "Below each the real image that is most like it." in page.flat_text
 
 
-def test_each_part_is_there_in_its_order(report_data, read_page):
-    page = read_page(render_html(report_data))
+def test_each_part_is_there_in_its_order(page):
     parts = [own["id"] for own in page.all("section")]
     assert parts == ["gallery", "matrix", "preflight", "real", "search", "validity", "generator", "settings"]
     assert [own["href"][1:] for own in page.all("a") if own["href"][1:] in parts] == parts
@@ -223,8 +220,8 @@ def test_a_long_list_of_operators_takes_a_row_of_its_own(report_data, read_page)
     assert text.count('<div class="whole"><dt>operators</dt>') == 1 == text.count('<div class="whole">')
 
 
-def test_headline_numbers(report_data, read_page):
-    text = read_page(render_html(report_data)).flat_text
+def test_headline_numbers(report_data, page):
+    text = page.flat_text
     assert (
         f"A and B disagree on {report_data.results.valid_triggers} valid generated pictures, in "
         f"{report_data.results.behaviours} different ways, found with 600 queries in 12 s." in text
@@ -249,8 +246,7 @@ def test_warnings_and_an_interruption_stand_before_the_numbers(report_data, read
     assert text.index("The search was interrupted") < text.index("valid triggers")
 
 
-def test_the_matrix_leads_to_the_pictures(report_data, read_page):
-    page = read_page(render_html(report_data))
+def test_the_matrix_leads_to_the_pictures(report_data, page):
     links = [own for own in page.all("a") if "data-pair" in own]
     groups = {own["id"]: own for own in page.all("article")}
     assert len(links) == report_data.results.label_pairs
@@ -259,8 +255,7 @@ def test_the_matrix_leads_to_the_pictures(report_data, read_page):
         assert link["data-pair"] == f"{group['data-a']}-{group['data-b']}"
 
 
-def test_real_images_name_their_label(report_data, read_page):
-    page = read_page(render_html(report_data))
+def test_real_images_name_their_label(report_data, page):
     cards = [own["title"] for own in page.all("summary") if own.get("title", "").startswith("real image")]
     assert len(cards) == min(32, len(report_data.real_disagreements))
     assert all("true label" in title for title in cards)
@@ -273,8 +268,7 @@ def test_a_shortened_gallery_says_so(report_data, read_page):
     assert f"{report_data.results.behaviours - 2} further behaviours without a picture here" in text
 
 
-def test_page_without_scripts_shows_all_probabilities(report_data, read_page):
-    page = read_page(render_html(report_data))
+def test_page_without_scripts_shows_all_probabilities(page):
     cards = [own for own in page.all("details") if own.get("class") == "pic"]
     assert cards
     assert len(page.all("table", class_="probs")) == len(cards)
