@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ class ImagePart(NamedTuple):
 
 
 class ImageColumn:
-    """N images, uint8 (N, C, H, W).
+    """N images, uint8 (N, C, H, W); of the parts that were read the last ones stay in memory, about ``KEPT`` bytes.
 
     Args:
         parts: in their order.
@@ -32,10 +33,13 @@ class ImageColumn:
     """
 
     def __init__(self, parts: Sequence[ImagePart], shape: tuple[int, ...]) -> None:
-        self._parts = _Parts(list(parts), shape)
+        self.shape = shape
+        self._ends = np.cumsum([part.rows for part in parts], dtype=np.int64)
         self._rows: Int64Array | None = None  # of the parts, where it is not all of them
         self._all: UInt8Array | None = None
-        self.shape = shape
+        largest = max((part.rows for part in parts), default=0) * math.prod(shape)
+        # as good for the threads of a page as for one; bound to no method, for a ring is freed late
+        self._read = lru_cache(maxsize=max(1, KEPT // max(1, largest)))(partial(_read, list(parts)))
 
     @classmethod
     def of(cls, images: UInt8Array) -> ImageColumn:
@@ -46,12 +50,14 @@ class ImageColumn:
 
     def chosen(self, rows: Int64Array) -> ImageColumn:
         """The images of some rows, read no earlier than these."""
-        column = ImageColumn((), self.shape)
-        column._parts, column._rows = self._parts, rows if self._rows is None else self._rows[rows]
+        column = copy(self)
+        column._rows, column._all = rows if self._rows is None else self._rows[rows], None
         return column
 
     def __len__(self) -> int:
-        return len(self._parts) if self._rows is None else len(self._rows)
+        if self._rows is not None:
+            return len(self._rows)
+        return int(self._ends[-1]) if len(self._ends) else 0
 
     def all(self) -> UInt8Array:
         """All images, which stay in memory from then on.
@@ -60,9 +66,9 @@ class ImageColumn:
             UserError: a part cannot be read.
         """
         if self._all is None:
-            images = self._parts.all() if self._rows is None else self._parts.at(self._rows)
-            self._parts, self._rows = _Parts([ImagePart(len(images), lambda: images)], self.shape), None
-            self._all = images
+            whole = self._rows is None and len(self._ends) == 1
+            vars(self).update(vars(ImageColumn.of(self._read(0) if whole else self.at(np.arange(len(self))))))
+        assert self._all is not None
         return self._all
 
     def at(self, rows: Int64Array) -> UInt8Array:
@@ -72,7 +78,17 @@ class ImageColumn:
             UserError: such a part cannot be read.
         """
         wanted = np.asarray(rows, dtype=np.int64)
-        return self._parts.at(wanted if self._rows is None else self._rows[wanted])
+        wanted = wanted if self._rows is None else self._rows[wanted]
+        if len(self._ends) == 1:
+            return self._read(0)[wanted]
+        out = np.empty((len(wanted), *self.shape), dtype=np.uint8)
+        part_of = np.searchsorted(self._ends, wanted, side="right")
+        order = np.argsort(part_of, kind="stable")
+        numbers, starts = np.unique(part_of[order], return_index=True)
+        for number, here in zip(numbers.tolist(), np.split(order, starts[1:]) if len(order) else (), strict=True):
+            first = self._ends[number - 1] if number else 0
+            out[here] = self._read(number)[wanted[here] - first]
+        return out
 
     def batches(self, size: int = BATCH) -> Iterator[UInt8Array]:
         """All images in their order, uint8 (n, C, H, W) with n up to ``size``; no more than some parts are in memory.
@@ -82,39 +98,6 @@ class ImageColumn:
         """
         for start in range(0, len(self), size):
             yield self.at(np.arange(start, min(len(self), start + size)))
-
-
-class _Parts:
-    """Reads parts when they are asked for; the last ones stay in memory, about ``KEPT`` bytes of them."""
-
-    def __init__(self, parts: Sequence[ImagePart], shape: tuple[int, ...]) -> None:
-        self._parts, self._shape = parts, shape
-        self._ends = np.cumsum([part.rows for part in parts], dtype=np.int64)
-        largest = max((part.rows for part in parts), default=0) * math.prod(shape)
-        # as good for the threads of a page as for one; bound to no method, for a ring is freed late
-        self._read = lru_cache(maxsize=max(1, KEPT // max(1, largest)))(partial(_read, parts))
-
-    def __len__(self) -> int:
-        return int(self._ends[-1]) if len(self._ends) else 0
-
-    def all(self) -> UInt8Array:
-        """All images."""
-        return self._read(0) if len(self._parts) == 1 else self.at(np.arange(len(self)))
-
-    def at(self, rows: Int64Array) -> UInt8Array:
-        """uint8 (len(rows), C, H, W): some rows."""
-        if len(self._parts) == 1:
-            return self._read(0)[rows]
-        out = np.empty((len(rows), *self._shape), dtype=np.uint8)
-        if len(rows) == 0:
-            return out
-        part_of = np.searchsorted(self._ends, rows, side="right")
-        order = np.argsort(part_of, kind="stable")
-        numbers, starts = np.unique(part_of[order], return_index=True)
-        for number, here in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True):
-            first = self._ends[number] - self._parts[number].rows
-            out[here] = self._read(number)[rows[here] - first]
-        return out
 
 
 def _read(parts: Sequence[ImagePart], number: int) -> UInt8Array:
