@@ -82,7 +82,9 @@ def headline(data: ReportData) -> Headline:
         first, *others = [wide, *wrong]
     else:
         first, *others = [*wrong, wide] if wrong else [wide]
-    return Headline(first, (*others, *_unnamed(data)), _meaning(data), _notes(data), _alerts(data))
+    told = filter(None, [near_duplicates(data), _of_agreement(data)])
+    notes = (*told, *_asked_again(data), *_what_is_left(data))
+    return Headline(first, (*others, *_unnamed(data)), _meaning(data), notes, _alerts(data))
 
 
 def verdict_sentences(faults: Faults | None, models: int) -> tuple[str, ...]:
@@ -188,10 +190,6 @@ def _meaning(data: ReportData) -> tuple[str, ...]:
     if real == 0:
         return means, limits
     return means, limits, f"On the real images {data.models} do disagree: {count_of(real, 'image')}, shown below."
-
-
-def _notes(data: ReportData) -> tuple[str, ...]:
-    return (*filter(None, [near_duplicates(data), _of_agreement(data)]), *_asked_again(data), *_what_is_left(data))
 
 
 def _of_agreement(data: ReportData) -> str:

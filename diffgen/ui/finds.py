@@ -210,7 +210,7 @@ def detail(find: api.Find, run: str, stamp: str, models: tuple[str, ...], names:
     ).format(
         number,
         joined(figures),
-        _headline(picture, models, names),
+        ", ".join(f"{role_name(model)} says {_name(names, label)}" for model, label in enumerate(picture.labels)),
         _verdict(picture, names),
         bars(find.answers, picture, models, names),
         _facts(find),
@@ -222,11 +222,6 @@ def _figure(address: str, title: str, text: str) -> Markup:
         '<figure><img src="{}" alt="{}" onerror="this.parentElement.classList.add(\'dg-gone\')">'
         "<figcaption><b>{}</b>{}</figcaption></figure>"
     ).format(address, title, title, text)
-
-
-def _headline(picture: Picture, models: tuple[str, ...], names: tuple[str, ...]) -> str:
-    said = [f"{role_name(model)} says {_name(names, label)}" for model, label in enumerate(picture.labels)]
-    return ", ".join(said)
 
 
 def _verdict(picture: Picture, names: tuple[str, ...]) -> Markup:

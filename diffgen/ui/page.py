@@ -118,8 +118,9 @@ def _is_below(path: str, folder: Path) -> bool:
 def build(shared: Shared) -> gr.Blocks:
     """Everything that is on the page."""
     with _Page(title="diffgen", analytics_enabled=False, fill_width=False) as page:
+        brand = Markup('<h1 class="dg-brand">diffgen<small>{}</small></h1>')
         with gr.Row(elem_id="dg-head", equal_height=True):
-            gr.HTML(_brand(), padding=False, label="brand")
+            gr.HTML(brand.format(diffgen.__version__), padding=False, label="brand")
             run = choice(
                 shared.names(),
                 value=None,
@@ -188,10 +189,6 @@ def build(shared: Shared) -> gr.Blocks:
         steps.select(go, None, [run, tabs], **EACH)
     page.queue(default_concurrency_limit=4)
     return page
-
-
-def _brand() -> Markup:
-    return Markup('<h1 class="dg-brand">diffgen<small>{}</small></h1>').format(diffgen.__version__)
 
 
 def _status(shared: Shared, name: str | None) -> Markup:

@@ -189,7 +189,8 @@ class Seen:
             UserError: see :func:`diffgen.browse`; or there is no such run.
         """
         folder = self.place.known(name)
-        stamp = _stamp(folder, "manifest.json", "results.json", "verdicts.npz", "shrunk.npz")
+        files = [folder / name for name in ("manifest.json", "results.json", "verdicts.npz", "shrunk.npz")]
+        stamp = tuple(file.stat().st_mtime_ns if file.exists() else 0 for file in files)
         with self._lock:
             known = self._finds.get(name)
             found = known[1] if known is not None and known[0] == stamp else api.browse(folder)
@@ -246,7 +247,3 @@ class Seen:
         while len(self._watchers) > _OPEN:
             self._watchers.popitem(last=False)
         return self._watchers[name]
-
-
-def _stamp(folder: Path, *names: str) -> tuple[int, ...]:
-    return tuple((folder / name).stat().st_mtime_ns if (folder / name).exists() else 0 for name in names)

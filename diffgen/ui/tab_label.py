@@ -45,16 +45,9 @@ def selector(found: Mapping[str, Any]) -> Markup:
         rows.append((f"real images ({real['source']})", f"{real['images']:,}", *shown, f"{gain:+.1f} points"))
     text = f"Learnt from {count_of(found['examples'], 'labelled picture')}; the share that is answered right:"
     cost = found["cost"]
-    saved = f"The selector and one model take {_share(cost['saved'])} than asking {_all(models)}."
+    share = f"{percent(abs(cost['saved']), 0)} {'less' if cost['saved'] >= 0 else 'more'} time"
+    saved = f"The selector and one model take {share} than asking {'both' if models == 2 else 'all'}."
     return joined([note(text, "good"), table(head, rows), note(saved)])
-
-
-def _share(saved: float) -> str:
-    return f"{percent(abs(saved), 0)} {'less' if saved >= 0 else 'more'} time"
-
-
-def _all(models: int) -> str:
-    return "both" if models == 2 else "all"
 
 
 INVALID = "invalid"

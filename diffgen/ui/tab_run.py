@@ -192,8 +192,8 @@ def build(shared: Shared, page: gr.Blocks, run: gr.Dropdown, tabs: gr.Tabs) -> N
 
     about.select(told(feed), [data], [doubt], api_name=False, **looks).success(*seen, **again)
 
-    def take(files: list[str] | str | None, models: str) -> str:
-        return added(models, [kept(shared, each) for each in _listed(files)])
+    def take(files: list[str] | None, models: str) -> str:
+        return added(models, [kept(shared, each) for each in files or ()])
 
     drop.upload(told(take), [drop, models], [models], api_name=False).then(*seen, **again)
     drop_data.upload(told(lambda file: kept(shared, file)), [drop_data], [data], api_name=False).then(*seen, **again)
@@ -316,10 +316,6 @@ def looked_at(shared: Shared, models: str, data: str) -> Iterator[tuple[Markup, 
         except DiffgenError as error:
             cards.append(note(f"{role_name(index)}: {error}", "bad"))
     yield joined(cards), sheet, known
-
-
-def _listed(files: list[str] | str | None) -> list[str]:
-    return [files] if isinstance(files, str) else list(files or ())
 
 
 def added(models: str, paths: list[str]) -> str:

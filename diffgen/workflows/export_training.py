@@ -17,17 +17,17 @@ from diffgen.events import Listener, Progress, StopToken
 from diffgen.labels.store import UNLABELLED
 from diffgen.metrics.counting import is_distinct_among
 from diffgen.metrics.relatives import divided, groups_of_relatives
-from diffgen.origins import NO_SEED, recipe_text
+from diffgen.origins import NO_SEED
 from diffgen.runs.files import json_text
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.images import BATCH
 from diffgen.runs.outputs import filled, output_folder, write_new
 from diffgen.runs.pictures import png_bytes
-from diffgen.runs.results import RunResults, read_finished
+from diffgen.runs.results import FinishedRun, RunResults
 from diffgen.runs.triggers import TriggerTable, digest_of
 from diffgen.tasks.classification import role_name
 from diffgen.types import BoolArray, Int64Array
-from diffgen.workflows.export import as_csv, safe_name
+from diffgen.workflows.export import as_csv, row_of, safe_name
 from diffgen.workflows.label import read_store
 
 _TABLE, _ABOUT = "pictures.csv", "about.json"
@@ -96,8 +96,8 @@ def export_for_training(
     )
     folder.check_description()
     with folder.reading():
-        results = read_finished(folder)
-        finds = _labelled(folder, results)
+        found = FinishedRun.open(folder)
+        results, finds = found.results, _labelled(found)
         count, seeds = len(finds.triggers), finds.triggers.seeds
         groups = groups_of_relatives(
             finds.triggers.image_column.batches(),
@@ -177,7 +177,7 @@ class _TrainingSet:
         return _TrainingSet(self.finds[rows], self.to_test[rows], self.groups[rows], self.classes)
 
 
-def _labelled(folder: RunFolder, results: RunResults) -> _Finds:
+def _labelled(run: FinishedRun) -> _Finds:
     """The valid triggers that people or the jury can name, one of each near-duplicates.
 
     What people said goes before what the jury says, of a picture and of its near-duplicates; what they called invalid
@@ -187,7 +187,7 @@ def _labelled(folder: RunFolder, results: RunResults) -> _Finds:
         UserError: there are none.
         ValueError: the labels are of other classes than the run has.
     """
-    triggers = replace(folder.read_judged(), class_names=results.class_names)
+    folder, triggers = run.folder, replace(run.triggers, class_names=run.class_names)
     triggers = triggers[triggers.valid]
     said, _ = read_store(folder, triggers).of(triggers.hashes, ("human",))
     if not triggers.has_jury and not (said != UNLABELLED).any():
@@ -206,7 +206,7 @@ def _labelled(folder: RunFolder, results: RunResults) -> _Finds:
         )
     named = said if triggers.known.named is None else np.where(by_people, said, triggers.known.named)
     found = _Finds(triggers[kept], named[kept].astype(np.int64), by_people[kept])
-    if not 0 <= found.labels.min() <= found.labels.max() < len(results.class_names):
+    if not 0 <= found.labels.min() <= found.labels.max() < len(run.class_names):
         raise ValueError("its labels are of other classes than those that are named")
     return found
 
@@ -245,27 +245,25 @@ def _row(made: _TrainingSet, index: int) -> dict[str, Any]:
     """A row of the table."""
     finds, part = made.finds, _TEST if made.to_test[index] else _TRAIN
     triggers, label = finds.triggers, int(finds.labels[index])
-    names, said, origin = triggers.class_names, triggers.labels[index].tolist(), triggers.origin(index)
-    named, certainty, number = triggers.known.named, triggers.known.certainty, int(triggers.numbers[index])
+    names, said = triggers.class_names, triggers.labels[index].tolist()
+    known = row_of(triggers, index, names, [])
     row = {
-        "file": f"{part}/{made.classes[label]}/trigger-{number:06d}.png",
-        "number": number,
+        "file": f"{part}/{made.classes[label]}/trigger-{known['number']:06d}.png",
+        "number": known["number"],
         "label": label,
         "name": names[label],
         "labelled_by": _PEOPLE if finds.by_people[index] else _JURY,
-        "jury_label": None if named is None else int(named[index]),
-        "jury_certainty": None if certainty is None else float(certainty[index]),
+        "jury_label": known["jury_label"],
+        "jury_certainty": known["jury_certainty"],
     }
-    for role, each in zip(roles(said).lower(), said, strict=True):
-        row[f"label_{role}"], row[f"name_{role}"] = each, names[each]
+    for role in roles(said).lower():
+        row |= {name: known[name] for name in (f"label_{role}", f"name_{role}")}
     wrong = " ".join(role_name(place) for place, each in enumerate(said) if each != label)
     return {
         **row,
         "wrong": wrong or None,
         "group": int(made.groups[index]),
-        "seed_row": origin.seed,
-        "seed_label": origin.seed_label,
-        "recipe": recipe_text(origin.recipe) or None,
+        **{name: known[name] for name in ("seed_row", "seed_label", "recipe")},
     }
 
 
