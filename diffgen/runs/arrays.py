@@ -244,7 +244,7 @@ _ARRAYS: dict[str, dict[str, tuple[str, int]]] = {
 # arrays of numbers of triggers
 _OF_TRIGGERS = {"report": ("shown", "rejected"), "shrunk": ("numbers",), "selection": ("shown", "rows")}
 _MAY_BE_MISSING = {"diversity", "scores", "shown_scores", "accuracy"}  # NaN stands for what was not asked
-_MAY_BE_MISSING_VERDICTS = ("near_duplicate_of", "seed_labels", "seed_differs", "named", "certainty", "recognised")
+_MAY_BE_MISSING_VERDICTS = ("seed_labels", "seed_differs", "named", "certainty", "recognised")
 _CONFIRMATIONS = 2  # the highest number that says how a trigger was confirmed
 
 
@@ -328,7 +328,7 @@ def _check_curves(arrays: Mapping[str, Any]) -> None:
 
 def _check_verdicts(arrays: Mapping[str, Any], triggers: int) -> None:
     optional = [key for key in _MAY_BE_MISSING_VERDICTS if key in arrays]
-    for key in ("scores", "rejected_by", "confirmed", "cells", *optional):
+    for key in ("scores", "rejected_by", "confirmed", "cells", "near_duplicate_of", *optional):
         if len(arrays[key]) != triggers:
             raise ValueError(f"{key}: it is of {len(arrays[key]):,} triggers, not of {triggers:,}")
     rejected, confirmed = arrays["rejected_by"], arrays["confirmed"]
