@@ -7,7 +7,6 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +22,7 @@ from diffgen.report.reading import report_data
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import FinishedRun, read_finished
 from diffgen.runs.triggers import TriggerTable
-from diffgen.tasks.kept_answers import KeptAnswers, kept_count
+from diffgen.tasks.kept_answers import kept_count
 from diffgen.types import ImageSet
 from diffgen.workflows.accept import accept
 from diffgen.workflows.check import check
@@ -171,26 +170,6 @@ def test_a_run_that_was_stopped_ends_as_it_would_have(
     assert np.array_equal(one.known.near_duplicate_of, other.known.near_duplicate_of)
     assert read_finished(RunFolder.open(result.run)).preflight == read_finished(whole).preflight
     assert not any("is taken for the background" in text for text in said)
-
-
-def test_parts_with_every_probability_are_read(finished: tuple[CompareResult, list[str]], tmp_path: Path) -> None:
-    """As earlier versions wrote them; a run that is gone on with has parts of both kinds."""
-    import shutil
-
-    from diffgen.runs.arrays import read_arrays, write_arrays
-
-    result, _ = finished
-    run = Path(shutil.copytree(result.run, tmp_path / "run"))
-    before = RunFolder.open(run).read_judged()
-    part = sorted((run / "triggers").iterdir())[0]
-    columns: dict[str, Any] = read_arrays(part)
-    classes = columns.pop("classes")
-    columns["probabilities"] = KeptAnswers(columns["probabilities"], classes, CLASSES).dense()
-    write_arrays(part, columns)
-    after = RunFolder.open(run).read_judged()
-    assert np.array_equal(after.labels, before.labels)
-    assert after.probabilities.shape == before.probabilities.shape
-    np.testing.assert_allclose(after.probabilities.max(axis=2), before.probabilities.max(axis=2))
 
 
 def test_a_check_without_labels(nets: dict[str, Path], tmp_path: Path) -> None:
