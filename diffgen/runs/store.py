@@ -39,7 +39,7 @@ from diffgen.types import UInt8Array
 
 FORMAT = "diffgen-store-1"
 _BEHAVIOUR = re.compile(r"A-\d{1,9}_B-\d{1,9}_[0-9a-f]{8}")
-_UNFINISHED = re.compile(rf"\.{_BEHAVIOUR.pattern}(\.[0-9a-f]{{16}})?\.unfinished")
+_UNFINISHED = re.compile(rf"\.{_BEHAVIOUR.pattern}\.[0-9a-f]{{16}}\.unfinished")
 _PICTURE = re.compile(r"[0-9a-f]{32}\.png")
 _ACCEPTED = re.compile(r"[0-9a-f]{32}\.json")
 _LARGEST_LABEL = 10**9 - 1
@@ -171,7 +171,7 @@ def _read_behaviour(folder: Path, shape: tuple[int, int, int]) -> StoredBehaviou
         if not images:
             raise ValueError("it names no picture")
         (a, b), names = about["said"], about["names"]
-        origin = dict(about.get("about", {}))
+        origin = dict(about["about"])
         return StoredBehaviour((a, b), (names[0], names[1]), np.stack(images), origin)
     except _UNREADABLE as error:
         raise UserError(

@@ -284,7 +284,7 @@ def test_nothing_is_opened_or_written_through_a_link(name: str, store: Path, tmp
 
 def test_what_a_killed_process_left_is_removed_and_nothing_else(store: Path, tmp_path: Path) -> None:
     place = store / "behaviours"
-    left = [place / ".A-1_B-2_01234567.unfinished", place / ".A-1_B-2_01234567.0123456789abcdef.unfinished"]
+    left = [place / f".A-{label}_B-2_01234567.0123456789abcdef.unfinished" for label in (1, 3)]
     mine = [place / ".mine.unfinished", place / "mine"]
     for each in (*left, *mine):
         each.mkdir()
@@ -292,7 +292,7 @@ def test_what_a_killed_process_left_is_removed_and_nothing_else(store: Path, tmp
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "file").write_text("mine")
-    link = place / ".A-3_B-2_01234567.unfinished"
+    link = place / ".A-4_B-2_01234567.0123456789abcdef.unfinished"
     link.symlink_to(elsewhere)
     assert add_to_store(store, [behaviour(load("digits:test").images[7:8])]) == 1
     assert not any(each.exists() for each in left)
