@@ -60,7 +60,7 @@ def main() -> None:
 def commands(place: Path) -> dict[str, list[str]]:
     """Name -> the words of a command line about the run in a folder."""
     run, diffgen = str(place / "run"), [sys.executable, "-m", "diffgen"]
-    browse = f"from diffgen import api; f = api.browse({run!r}); f.behaviours(f.numbers(api.Wanted('all')))"
+    browse = f"from diffgen import api; f = api.browse({run!r}); f.behaviours(f.numbers(api.TriggerQuery('all')))"
     return {
         "nothing": [*diffgen, "--version"],
         "report": [*diffgen, "report", run],

@@ -43,7 +43,7 @@ def measure(run: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print("| | processor, s |\n|---|---:|")
     finds = timed("open", lambda: api.browse(run))
-    every = timed("all pictures", lambda: finds.numbers(api.Wanted("all")))
+    every = timed("all pictures", lambda: finds.numbers(api.TriggerQuery("all")))
     timed("filter by verdict, operator and label", lambda: finds.numbers(_narrow(finds)))
     timed("behaviours", lambda: finds.behaviours(every))
     timed("matrix", lambda: matrix(finds.labels(every), finds.class_names, (0, 1)))
@@ -57,8 +57,8 @@ def measure(run: Path) -> None:
     print(f"\n{len(finds):,} triggers; memory grew by {grown:.0f} MiB.")
 
 
-def _narrow(finds: api.Finds) -> api.Wanted:
-    return api.Wanted("valid", verdict=finds.verdicts[0], operator=next(iter(finds.operators)), label=3)
+def _narrow(finds: api.RunTriggers) -> api.TriggerQuery:
+    return api.TriggerQuery("valid", verdict=finds.verdicts[0], operator=next(iter(finds.operators)), label=3)
 
 
 def timed(what: str, work: Callable[[], T]) -> T:

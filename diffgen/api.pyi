@@ -60,10 +60,10 @@ from .types import Scorer as Scorer
 from .workflows.accept import AcceptResult as AcceptResult
 from .workflows.accept import accept as accept
 from .workflows.browse import BehaviourLine as BehaviourLine
-from .workflows.browse import Find as Find
-from .workflows.browse import Finds as Finds
-from .workflows.browse import Sight as Sight
-from .workflows.browse import Wanted as Wanted
+from .workflows.browse import RunTriggers as RunTriggers
+from .workflows.browse import SearchSnapshot as SearchSnapshot
+from .workflows.browse import TriggerDetails as TriggerDetails
+from .workflows.browse import TriggerQuery as TriggerQuery
 from .workflows.browse import Watcher as Watcher
 from .workflows.browse import browse as browse
 from .workflows.check import check as check

@@ -30,7 +30,7 @@ print(result.valid_triggers, "valid triggers,", result.behaviours, "behaviours:"
 
 # %%
 finds = diffgen.browse(result.run)
-behaviours = finds.behaviours(finds.numbers(diffgen.Wanted()))
+behaviours = finds.behaviours(finds.numbers(diffgen.TriggerQuery()))
 figure, axes = plt.subplots(1, 6, figsize=(12, 2.5))
 for axis in axes:
     axis.axis("off")

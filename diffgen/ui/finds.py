@@ -112,7 +112,7 @@ _WHAT = "a way to disagree, and where: a cell is a group of real images that loo
 
 
 def behaviours(
-    finds: api.Finds,
+    finds: api.RunTriggers,
     lines: tuple[api.BehaviourLine, ...],
     name: str,
     stamp: str,
@@ -151,7 +151,7 @@ def _about(line: api.BehaviourLine, models: int) -> Markup:
 
 
 def pictures(
-    finds: api.Finds,
+    finds: api.RunTriggers,
     numbers: Int64Array,
     name: str,
     stamp: str,
@@ -187,7 +187,7 @@ def said(number: int, labels: list[int], names: tuple[str, ...]) -> str:
 _ROWS = 6  # classes that are shown
 
 
-def detail(find: api.Find, run: str, stamp: str, models: tuple[str, ...], names: tuple[str, ...]) -> Markup:
+def detail(find: api.TriggerDetails, run: str, stamp: str, models: tuple[str, ...], names: tuple[str, ...]) -> Markup:
     """A trigger: what each model says, how it came about, and the pictures that belong to it."""
     picture = find.picture
     number = picture.identifier
@@ -276,7 +276,7 @@ def bars(answers: Float32Array, picture: Picture, models: tuple[str, ...], names
     ).format(head, body)
 
 
-def _facts(find: api.Find) -> Markup:
+def _facts(find: api.TriggerDetails) -> Markup:
     picture = find.picture
     facts = [("how it was made", picture.origin)] if picture.origin else []
     facts.append(("found", f"query {find.query:,}, generation {find.generation:,}"))

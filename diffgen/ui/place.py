@@ -178,11 +178,11 @@ class Seen:
     """What was read of the runs of a place; several threads may ask."""
 
     place: Place
-    _finds: OrderedDict[str, tuple[tuple[int, ...], api.Finds]] = field(default_factory=OrderedDict)
+    _finds: OrderedDict[str, tuple[tuple[int, ...], api.RunTriggers]] = field(default_factory=OrderedDict)
     _watchers: OrderedDict[str, api.Watcher] = field(default_factory=OrderedDict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
-    def finds(self, name: str) -> api.Finds:
+    def finds(self, name: str) -> api.RunTriggers:
         """The triggers of a finished run.
 
         Raises:
@@ -200,7 +200,7 @@ class Seen:
                 self._finds.popitem(last=False)
             return found
 
-    def sight(self, name: str) -> api.Sight:
+    def sight(self, name: str) -> api.SearchSnapshot:
         """What a search has found until now.
 
         Raises:
@@ -220,7 +220,7 @@ class Seen:
             watcher.look()
             return watcher.images(numbers)
 
-    def find(self, name: str, number: int) -> api.Find:
+    def find(self, name: str, number: int) -> api.TriggerDetails:
         """One trigger: with all that is known where the run came to its end, else with what the search wrote.
 
         Raises:

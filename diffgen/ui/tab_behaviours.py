@@ -238,9 +238,9 @@ def _picked(event: gr.EventData) -> int:
 
 def wanted_of(
     shown: str, verdict: str, operator: str, model: str, label: str, said: tuple[int | None, ...] = ()
-) -> api.Wanted:
+) -> api.TriggerQuery:
     """What the fields ask for."""
-    return api.Wanted(
+    return api.TriggerQuery(
         shown=next(each for each in _SHOWN if each == shown),  # Gradio lets nothing else through
         verdict=None if verdict == _ANY else verdict,
         operator="" if operator == _ANY else operator,

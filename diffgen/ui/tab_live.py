@@ -284,7 +284,7 @@ def _said(state: dict[str, Any], warned: tuple[str, ...]) -> Markup:
     return joined([*warnings, rest.format(len(plain), items)])
 
 
-def _curves(sight: api.Sight) -> Markup:
+def _curves(sight: api.SearchSnapshot) -> Markup:
     triggers = [(query, count) for query, count, _ in sight.curve]
     kinds = [(query, count) for query, _, count in sight.curve]
     return joined(
@@ -295,7 +295,7 @@ def _curves(sight: api.Sight) -> Markup:
     )
 
 
-def _newest(shared: Shared, name: str, sight: api.Sight, names: tuple[str, ...]) -> Markup:
+def _newest(shared: Shared, name: str, sight: api.SearchSnapshot, names: tuple[str, ...]) -> Markup:
     numbers = range(sight.triggers - 1, max(-1, sight.triggers - 1 - _NEWEST), -1)
     if not numbers:
         return Markup("")

@@ -32,7 +32,7 @@ _LEADING = 6  # pictures that stand for a behaviour
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TriggerQuery:
     """Which triggers are looked for; what is None or empty does not matter.
 
     Attributes:
@@ -76,7 +76,7 @@ class BehaviourLine:
 
 
 @dataclass(frozen=True, eq=False)
-class Find:
+class TriggerDetails:
     """One trigger, with everything that is known of it.
 
     Attributes:
@@ -97,7 +97,7 @@ class Find:
     shrunk: ShrunkPair | None
 
 
-class Finds:
+class RunTriggers:
     """The triggers of a run whose search came to its end; images are read part by part when they are asked for.
 
     Attributes:
@@ -149,7 +149,7 @@ class Finds:
         """Those that there can be, the unnamed last."""
         return tuple(self._verdicts)
 
-    def numbers(self, wanted: Wanted) -> Int64Array:
+    def numbers(self, wanted: TriggerQuery) -> Int64Array:
         """int64 (n,), ascending: the triggers that are looked for.
 
         Raises:
@@ -217,7 +217,7 @@ class Finds:
         self._check(number)
         return self.triggers.images_of(np.array([number]))[0]
 
-    def find(self, number: int) -> Find:
+    def find(self, number: int) -> TriggerDetails:
         """One trigger.
 
         Raises:
@@ -226,7 +226,7 @@ class Finds:
         self._check(number)
         table = self.triggers
         with self.folder.reading():
-            return Find(
+            return TriggerDetails(
                 picture=trigger_pictures(self._run, [number])[0],
                 answers=table.answers(np.array([number]), len(self.class_names))[0],
                 cell=int(table.known.cells[number]),
@@ -267,20 +267,20 @@ class Finds:
             raise UserError(f"The run {self.folder.path} has no trigger {number}; it has {len(self):,}, from 0 on.")
 
 
-def browse(run: str | Path) -> Finds:
+def browse(run: str | Path) -> RunTriggers:
     """Open the triggers of a finished run to be looked through.
 
     Raises:
-        UserError: see :class:`Finds`.
+        UserError: see :class:`RunTriggers`.
     """
-    return Finds(run)
+    return RunTriggers(run)
 
 
 _POINTS = 120  # of a curve
 
 
 @dataclass(frozen=True, eq=False)
-class Sight:
+class SearchSnapshot:
     """What was written of a search until now. All triggers count; nobody has judged them yet.
 
     Attributes:
@@ -317,9 +317,9 @@ class Watcher:
     def _start(self) -> None:
         self._parts: list[dict[str, Any]] = []
         self._tables: list[TriggerTable] = []
-        self._sight: Sight | None = None
+        self._sight: SearchSnapshot | None = None
 
-    def look(self) -> Sight:
+    def look(self) -> SearchSnapshot:
         """What is there now.
 
         Raises:
@@ -351,7 +351,7 @@ class Watcher:
         placed = [self._placed(number) for number in numbers]
         return np.stack([table.images_of(np.array([row]))[0] for table, row in placed])
 
-    def find(self, number: int) -> Find:
+    def find(self, number: int) -> TriggerDetails:
         """One of these triggers, as far as it is known before anybody has judged it.
 
         Raises:
@@ -364,7 +364,7 @@ class Watcher:
         image = table.images_of(np.array([row]))[0]
         picture = bare_picture(table, row, number, image, names=(), drawn_by="the generator")
         answers = table.answers(np.array([row]), classes)[0]
-        return Find(picture, answers, NO_CELL, origin.generation, int(table.query[row]), origin.seed, None)
+        return TriggerDetails(picture, answers, NO_CELL, origin.generation, int(table.query[row]), origin.seed, None)
 
     def _placed(self, number: int) -> tuple[TriggerTable, int]:
         """The part that holds a trigger, and its row there."""
@@ -374,14 +374,14 @@ class Watcher:
         part = int(np.searchsorted(ends, number, side="right"))
         return self._tables[part], number - int(ends[part]) + len(self._tables[part])
 
-    def _seen(self) -> Sight:
+    def _seen(self) -> SearchSnapshot:
         models = self._folder.model_names
         if not self._tables:
-            return Sight(self.path, models, 0, 0, np.empty((0, len(models)), np.int64), 0, ())
+            return SearchSnapshot(self.path, models, 0, 0, np.empty((0, len(models)), np.int64), 0, ())
         labels = np.concatenate([table.labels for table in self._tables])
         queries = np.concatenate([table.query for table in self._tables])
         _, first = np.unique(labels, axis=0, return_index=True)
         kinds = np.cumsum(np.bincount(first, minlength=len(labels)))
         places = np.unique(np.linspace(0, len(labels) - 1, min(_POINTS, len(labels))).astype(np.int64))
         curve = tuple((int(queries[at]), int(at) + 1, int(kinds[at])) for at in places)
-        return Sight(self.path, models, len(labels), int(queries[-1]), labels, len(first), curve)
+        return SearchSnapshot(self.path, models, len(labels), int(queries[-1]), labels, len(first), curve)

@@ -239,8 +239,8 @@ def test_what_was_chosen_last_is_what_is_shown(opened: Callable[..., Any], place
         page.wait_for_timeout(50)
     choose(page, "Says class", "3")
     finds = api.browse(place.runs / "done")
-    expected = len(finds.numbers(api.Wanted("all", label=3)))
-    assert expected not in (0, len(finds.numbers(api.Wanted("distinct", label=3))), len(finds))
+    expected = len(finds.numbers(api.TriggerQuery("all", label=3)))
+    assert expected not in (0, len(finds.numbers(api.TriggerQuery("distinct", label=3))), len(finds))
     held[0].continue_()
     playwright.expect(page.locator("#dg-matrix small")).to_have_text(f"{expected:,} pictures")
 

@@ -122,7 +122,7 @@ class _Buttons(HTMLParser):
 def test_red_frames_are_explained(done_run: Path) -> None:
     finds = api.browse(done_run)
     vars(finds.triggers)["faults"] = np.zeros((len(finds), 2), dtype=bool)
-    numbers = finds.numbers(api.Wanted())
+    numbers = finds.numbers(api.TriggerQuery())
     assert "red" not in pictures(finds, numbers, "run", "", 0, None)
     wrong = np.zeros((len(finds), 2), dtype=bool)
     wrong[numbers[1], 1] = True

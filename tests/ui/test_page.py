@@ -156,7 +156,7 @@ def test_a_report_is_a_page_of_nowhere(http: Any) -> None:
 
 def test_runs_behaviours_and_pictures(client: Any, place: Place) -> None:
     finds = api.browse(place.runs / "done")
-    number = int(finds.numbers(api.Wanted())[0])
+    number = int(finds.numbers(api.TriggerQuery())[0])
     first = finds.find(number)
     said = client.predict("done", number, api_name="/picture")
     assert all(
@@ -168,7 +168,7 @@ def test_runs_behaviours_and_pictures(client: Any, place: Place) -> None:
 
 def test_hostile_names_stay_text(client: Any, place: Place) -> None:
     finds = api.browse(place.runs / "hostile")
-    page = client.predict("hostile", int(finds.numbers(api.Wanted("all", label=0))[0]), api_name="/picture")
+    page = client.predict("hostile", int(finds.numbers(api.TriggerQuery("all", label=0))[0]), api_name="/picture")
     assert "&lt;img src=x" in page
     assert HOSTILE[0] not in page
 

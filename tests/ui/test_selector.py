@@ -45,7 +45,7 @@ def test_three_models_have_a_column_each() -> None:
     assert "1 labelled picture;" in shown
 
 
-def _answers(finds: api.Finds, ids: tuple[str, ...]) -> dict[str, str]:
+def _answers(finds: api.RunTriggers, ids: tuple[str, ...]) -> dict[str, str]:
     """Picture of the sheet -> what A says, and of every second what B says."""
     rows = {image_id(each): row for row, each in enumerate(finds.triggers.hashes)}
     labels = finds.triggers.labels

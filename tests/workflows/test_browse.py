@@ -18,7 +18,7 @@ from diffgen.comparison.stages import CompareResult
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
 from diffgen.tasks.classification import by_verdict
-from diffgen.workflows.browse import DRAWN, Finds, Wanted, Watcher, browse
+from diffgen.workflows.browse import DRAWN, RunTriggers, TriggerQuery, Watcher, browse
 from diffgen.workflows.listing import delete_run, describe_run, list_runs, run_settings
 from diffgen.workflows.preview import preview
 
@@ -26,11 +26,11 @@ Take: TypeAlias = Callable[[str, Path], Path]
 
 
 @pytest.fixture(scope="module")
-def finds(done_run: Path) -> Finds:
+def finds(done_run: Path) -> RunTriggers:
     return browse(done_run)
 
 
-def _plain(found: Finds, wanted: Wanted) -> list[int]:
+def _plain(found: RunTriggers, wanted: TriggerQuery) -> list[int]:
     """The same triggers, one after the other."""
     table, numbers = found.triggers, []
     verdicts = by_verdict(table.faults)
@@ -59,7 +59,7 @@ def _plain(found: Finds, wanted: Wanted) -> list[int]:
     return numbers
 
 
-def test_filters_give_what_a_plain_loop_gives(finds: Finds, finished: CompareResult) -> None:
+def test_filters_give_what_a_plain_loop_gives(finds: RunTriggers, finished: CompareResult) -> None:
     some = 0
     for found in (finds, browse(finished.run)):
         operators = ["", *list(found.operators)[:3]]
@@ -67,19 +67,19 @@ def test_filters_give_what_a_plain_loop_gives(finds: Finds, finished: CompareRes
             ("distinct", "valid", "rejected", "all"), (None, "", "A", "all"), operators, (None, 3)
         ):
             for model, said in ((None, ()), (1, ()), (None, (8, None))):
-                wanted = Wanted(shown, verdict, operator, label, model, said)  # type: ignore[arg-type]
+                wanted = TriggerQuery(shown, verdict, operator, label, model, said)  # type: ignore[arg-type]
                 assert found.numbers(wanted).tolist() == _plain(found, wanted)
                 some += len(found.numbers(wanted)) > 0
     assert some > 50
 
 
-def test_a_verdict_that_there_cannot_be_is_refused(finds: Finds) -> None:
+def test_a_verdict_that_there_cannot_be_is_refused(finds: RunTriggers) -> None:
     with pytest.raises(UserError, match=r"There is no verdict 'Q'; the run has 'B', 'A', 'all', '' \(the jury names"):
-        finds.numbers(Wanted(verdict="Q"))
+        finds.numbers(TriggerQuery(verdict="Q"))
 
 
-def test_behaviours_divide_the_pictures(finds: Finds) -> None:
-    numbers = finds.numbers(Wanted("all"))
+def test_behaviours_divide_the_pictures(finds: RunTriggers) -> None:
+    numbers = finds.numbers(TriggerQuery("all"))
     lines = finds.behaviours(numbers)
     assert sorted(number for line in lines for number in line.rows.tolist()) == numbers.tolist()
     for line in lines:
@@ -90,8 +90,8 @@ def test_behaviours_divide_the_pictures(finds: Finds) -> None:
     assert finds.behaviours(numbers[:0]) == ()
 
 
-def test_one_picture_is_told_whole(finds: Finds) -> None:
-    number = int(finds.numbers(Wanted("all"))[0])
+def test_one_picture_is_told_whole(finds: RunTriggers) -> None:
+    number = int(finds.numbers(TriggerQuery("all"))[0])
     find = finds.find(number)
     assert find.picture.identifier == number
     assert np.array_equal(find.picture.image, finds.triggers.images[number])
@@ -111,7 +111,7 @@ def test_what_was_drawn_has_no_seed(finished: CompareResult) -> None:
 
 
 @pytest.mark.parametrize("number", [-1, 1_000, 10**9])
-def test_a_trigger_that_is_not_there_is_refused(finds: Finds, number: int) -> None:
+def test_a_trigger_that_is_not_there_is_refused(finds: RunTriggers, number: int) -> None:
     with pytest.raises(UserError, match="has no trigger"):
         finds.find(number)
     for numbers in (np.array([0, number]), [number]):
@@ -124,12 +124,12 @@ def test_a_trigger_that_is_not_there_is_refused(finds: Finds, number: int) -> No
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        (Wanted(shown="new"), "shown= is 'new'; give one of distinct, valid, rejected, all"),  # type: ignore[arg-type]
-        (Wanted(label=1, model=7), "has 2 models, 0 to 1"),
-        (Wanted(said=(1, None, 2)), "has 2 models, 0 to 1"),
+        (TriggerQuery(shown="new"), "shown= is 'new'; give one of distinct, valid, rejected, all"),  # type: ignore[arg-type]
+        (TriggerQuery(label=1, model=7), "has 2 models, 0 to 1"),
+        (TriggerQuery(said=(1, None, 2)), "has 2 models, 0 to 1"),
     ],
 )
-def test_what_cannot_be_wanted_is_refused(finds: Finds, wanted: Wanted, said: str) -> None:
+def test_what_cannot_be_wanted_is_refused(finds: RunTriggers, wanted: TriggerQuery, said: str) -> None:
     with pytest.raises(UserError, match=said):
         finds.numbers(wanted)
 
@@ -239,7 +239,7 @@ def test_a_link_to_a_run_is_not_deleted(tmp_path: Path, told: Callable[..., None
 
 
 def test_the_end_of_a_name_is_another_operator(done_run: Path) -> None:
-    found = Finds(done_run)
+    found = RunTriggers(done_run)
     recipes = (b"", b"noise(sigma=1)", b"code_noise(sigma=1)", b"blur(radius=2); noise(sigma=1)")
     column = np.resize(np.array(recipes), len(found))
     found.triggers = replace(found.triggers, recipes=column, seeds=np.zeros(len(found), dtype=np.int64))

@@ -15,7 +15,7 @@ from diffgen.cli import main
 from diffgen.comparison.stages import CompareResult
 from diffgen.config import CompareConfig, replace
 from diffgen.errors import UserError
-from diffgen.workflows.browse import Wanted, browse
+from diffgen.workflows.browse import TriggerQuery, browse
 from diffgen.workflows.compare import compare
 from diffgen.workflows.replay import replay
 
@@ -81,7 +81,7 @@ def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
 
 def test_one_trigger_is_asked_about_alone(finished: CompareResult, capsys: pytest.CaptureFixture[str]) -> None:
     finds = browse(finished.run)
-    wanted = finds.numbers(Wanted("all"))[[7, 2]].tolist()
+    wanted = finds.numbers(TriggerQuery("all"))[[7, 2]].tolist()
     assert replay(finished.run, triggers=wanted[0]).replayed == 1
     result = replay(finished.run, triggers=[*wanted, wanted[0]])
     assert (result.replayed, result.reproduced) == (2, 2)
@@ -96,7 +96,7 @@ def test_one_trigger_is_asked_about_alone(finished: CompareResult, capsys: pytes
 def test_a_trigger_that_was_not_reported_is_told_of(
     finished: CompareResult, told: Callable[[str, str, object], None]
 ) -> None:
-    first = ", ".join(map(str, browse(finished.run).numbers(Wanted("all"))[:3]))
+    first = ", ".join(map(str, browse(finished.run).numbers(TriggerQuery("all"))[:3]))
     with pytest.raises(
         UserError, match=rf"reported no trigger 999999; give a number from its report, such as {first}\."
     ) as error:
