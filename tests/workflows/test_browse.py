@@ -104,8 +104,8 @@ def test_one_picture_is_told_whole(finds: RunTriggers) -> None:
     assert seed.shape == find.picture.image.shape
 
 
-def test_what_was_drawn_has_no_seed(finished: CompareResult) -> None:
-    drawn = browse(finished.run)
+def test_what_was_drawn_has_no_seed(gan_run: CompareResult) -> None:
+    drawn = browse(gan_run.run)
     assert drawn.seed(0) is None
     assert list(drawn.operators) == [DRAWN]
 
