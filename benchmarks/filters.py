@@ -40,7 +40,7 @@ from diffgen.filters import FilterPipeline
 from diffgen.runs.folder import RunFolder
 from diffgen.sampling import random_rows
 from diffgen.sources.base import FamilyContext, ImageSource
-from diffgen.sources.gan_family import prepare_gan
+from diffgen.sources.gan import prepare_gan
 from diffgen.sources.space import random_genes
 from diffgen.types import ImageSet, UInt8Array
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from diffgen.comparison.stored_settings import stored_settings
+from diffgen.comparison.named_settings import stored_settings
 from diffgen.errors import DiffgenError
 from diffgen.runs.folder import RunFolder
 from diffgen.workflows.export import export

@@ -36,7 +36,7 @@ from diffgen.features import cells
 from diffgen.gan_training import networks, trainer
 from diffgen.sources import gan as gan_loader
 from diffgen.sources.base import FamilyContext, Source
-from diffgen.sources.gan_family import train_and_save
+from diffgen.sources.gan import train_and_save
 from diffgen.sources.space import random_genes
 from diffgen.types import ImageSet
 

@@ -30,10 +30,10 @@ from diffgen.data import load
 from diffgen.data.split import DataSplit
 from diffgen.events import Event, Message, Progress
 from diffgen.features import cells
-from diffgen.gan_training.header import read_header
+from diffgen.gan_training.checkpoint import read_header
 from diffgen.sources import gan as gan_loader
 from diffgen.sources.base import FamilyContext
-from diffgen.sources.gan_family import train_and_save
+from diffgen.sources.gan import train_and_save
 from diffgen.types import ImageSet
 from diffgen.workflows.gan_tuning import score
 from diffgen.workflows.train_gan import train_gan

@@ -37,7 +37,7 @@ from diffgen.features import cells
 from diffgen.filters import FilterPipeline, calibrate
 from diffgen.sampling import random_rows
 from diffgen.sources.base import FamilyContext
-from diffgen.sources.gan_family import prepare_gan
+from diffgen.sources.gan import prepare_gan
 from diffgen.types import Float32Array, ImageSet
 
 _CPU = torch.device("cpu")

@@ -40,13 +40,13 @@ from diffgen.config import SplitConfig
 from diffgen.data import load
 from diffgen.data.split import split_rows
 from diffgen.events import Progress
-from diffgen.gan_training.half_precision import autocast, has_bfloat16
-from diffgen.gan_training.header import read_header
+from diffgen.gan_training.checkpoint import read_header
+from diffgen.gan_training.trainer import autocast, has_bfloat16
 from diffgen.runs.cache import cache_folder
 from diffgen.runs.files import write_whole
 from diffgen.sampling import random_rows
 from diffgen.sources import gan as gan_loader
-from diffgen.sources.gan_family import split_of_gan
+from diffgen.sources.gan import split_of_gan
 from diffgen.sources.space import random_genes
 from diffgen.types import ImageSet
 

@@ -26,7 +26,7 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from diffgen.data import load
-from diffgen.gan_training.half_precision import autocast, has_bfloat16
+from diffgen.gan_training.trainer import autocast, has_bfloat16
 from diffgen.runs.files import write_whole
 from diffgen.types import ImageSet
 

@@ -27,7 +27,7 @@ from benchmarks.recognised_cells import command
 from benchmarks.recognised_pairs import Pair, find_pairs
 from diffgen.cli import main as diffgen
 from diffgen.features.cells import Cells
-from diffgen.features.recognition import Recogniser
+from diffgen.features.jury import Recogniser
 from diffgen.filters import FilterPipeline
 from diffgen.runs.folder import RunFolder
 from diffgen.search.asking import Asking

@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from diffgen.config import CompareConfig, replace
+from diffgen.config.plain import settings_among, table_name, with_table
 from diffgen.config.schema import unknown
 from diffgen.config.search import OWN
-from diffgen.config.tables import settings_among, table_name, with_table
 from diffgen.errors import UserError, did_you_mean
 
 Need = Literal[

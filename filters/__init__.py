@@ -1,16 +1,14 @@
 """Validity filters: what is not a real picture is rejected, with its score and the reason kept."""
 
-from diffgen.filters.base import Filter, FilterContext
+from diffgen.filters.base import FILTERS, Filter, FilterContext, filters_named
 from diffgen.filters.calibration import Calibration, calibrate
 from diffgen.filters.discriminator import DiscriminatorFilter
 from diffgen.filters.learned import LearnedFilter, check_enough
 from diffgen.filters.neighbors import NeighborsFilter
-from diffgen.filters.pipeline import FilterPipeline, FilterVerdicts
+from diffgen.filters.pipeline import FilterPipeline, FilterVerdicts, filter_warnings
 from diffgen.filters.recognition import RecognitionFilter
 from diffgen.filters.reconstruction import ReconstructionFilter
-from diffgen.filters.registry import FILTERS, filters_named
 from diffgen.filters.ssim import SsimFilter
-from diffgen.filters.warnings import filter_warnings
 
 __all__ = [
     "FILTERS",

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import torch
 
 from diffgen.config.schema import setting
-from diffgen.features.recognition import Recogniser
+from diffgen.errors import UserError
+from diffgen.features.jury import Recogniser
 from diffgen.features.vae import Vae
-from diffgen.parts import NOTHING, Needs, Part
+from diffgen.parts import NOTHING, Needs, Part, Registry
 from diffgen.types import BoolArray, Scorer
 
 F = TypeVar("F", bound="Filter")
@@ -103,3 +105,31 @@ def threshold_setting(what: str, **bounds: Any) -> Any:
 def in_batches(images: torch.Tensor, batch_size: int) -> tuple[torch.Tensor, ...]:
     """Images, (N, ...), in batches; none for no images, where ``Tensor.split`` gives one that is empty."""
     return images.split(batch_size) if len(images) else ()
+
+
+FILTERS: Registry[Filter] = Registry(Filter)  # type: ignore[type-abstract]
+
+
+def filters_named(names: Sequence[str]) -> dict[str, Filter | type[Filter]]:
+    """The filters of these names: classes that make one, and objects that are one.
+
+    Raises:
+        UserError: there is none of that name, it was not given or cannot be imported, or it has the name of another.
+    """
+    parts: dict[str, Filter | type[Filter]] = {}
+    for name in names:
+        part = FILTERS.find(name)
+        if not (isinstance(part, Filter) or (inspect.isclass(part) and issubclass(part, Filter))):
+            raise UserError(
+                f"The filter {name} is neither a class derived from diffgen.Filter nor an object of one; derive it "
+                "from that class."
+            )
+        parts[name] = part
+    called = [each.name for each in parts.values()]
+    for name, part in parts.items():
+        # scores and counts are kept by these names
+        own = part.name in FILTERS.own() and name != part.name
+        if own or called.count(part.name) > 1:
+            whose = "one of diffgen's own" if own else "another one"
+            raise UserError(f"The filter {name} is called {part.name!r}, and so is {whose}; call it otherwise.")
+    return parts

@@ -7,7 +7,7 @@ import math
 import torch
 
 from diffgen.config.schema import Maybe, setting, settings
-from diffgen.features.recognition import Recogniser
+from diffgen.features.jury import Recogniser
 from diffgen.filters.base import Filter, FilterContext, threshold_setting
 
 

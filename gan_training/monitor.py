@@ -14,6 +14,7 @@ import torch
 
 from diffgen.features.base import FeatureExtractor
 from diffgen.gan_training.manifold import manifold_scores
+from diffgen.gan_training.scores import squared_discrepancy
 from diffgen.wording import percent
 
 IMAGES = 2_000  # generated for one measurement, and real ones at most
@@ -146,3 +147,21 @@ def collapse(measurement: Measurement) -> str | None:
     if measurement.least_covered == 0:
         return "it has forgotten one class altogether"
     return None
+
+
+class KidMonitor(GanMonitor):
+    """See :class:`diffgen.gan_training.monitor.GanMonitor`.
+
+    Attributes:
+        kid: that of the last measurement, on all images of the measurement at once.
+    """
+
+    kid: float = float("nan")
+
+    def measure(
+        self, step: int, draw: Callable[[int, torch.Generator], tuple[torch.Tensor, torch.Tensor | None]]
+    ) -> Measurement:
+        """Measure a generator, see the base class, and note its KID."""
+        images, asked = draw(self.images, torch.Generator().manual_seed(0))
+        self.kid = squared_discrepancy(self._real, self._extractor.encode(images).cpu())
+        return super().measure(step, lambda count, rng: (images, asked))

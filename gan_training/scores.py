@@ -12,10 +12,115 @@ import torch
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.features.base import FeatureExtractor
-from diffgen.gan_training.fid import frechet_distance
-from diffgen.gan_training.kid import kernel_distance
 from diffgen.gan_training.manifold import COVERAGE_NEIGHBORS, PRECISION_NEIGHBORS, ManifoldScores, manifold_scores
 from diffgen.types import Int64Array
+
+SUBSETS = 100
+SUBSET_SIZE = 1000
+
+
+@dataclass(frozen=True)
+class KernelDistance:
+    """Mean and standard deviation of the squared maximum mean discrepancy over subsets; the mean is the KID."""
+
+    mean: float
+    std: float
+
+
+def kernel_distance(
+    real: torch.Tensor,
+    generated: torch.Tensor,
+    *,
+    subsets: int = SUBSETS,
+    subset_size: int = SUBSET_SIZE,
+    seed: int = 0,
+) -> KernelDistance:
+    """The KID: the unbiased squared discrepancy of random subsets, averaged.
+
+    Args:
+        real, generated: float32 or float64 (N, d) and (M, d), at least two of each; computed in float64.
+        subsets: how many pairs of subsets are drawn, each without replacement.
+        subset_size: images in a subset; all of them where there are fewer.
+        seed: of the draws.
+
+    Returns:
+        About 0 for two samples of one distribution, and then often a little below: the estimate is unbiased.
+
+    Raises:
+        ValueError: another shape, or numbers that are not finite.
+    """
+    size = min(subset_size, len(real), len(generated))
+    rng = torch.Generator().manual_seed(seed)
+
+    def subset(features: torch.Tensor) -> torch.Tensor:
+        return features[torch.randperm(len(features), generator=rng)[:size].to(features.device)]
+
+    found = torch.tensor([squared_discrepancy(subset(real), subset(generated)) for _ in range(subsets)])
+    return KernelDistance(float(found.mean()), float(found.std(correction=0)))
+
+
+def squared_discrepancy(x: torch.Tensor, y: torch.Tensor) -> float:
+    """Unbiased squared maximum mean discrepancy with the kernel (x . y / d + 1)^3 (Gretton et al. 2012, eq. 3).
+
+    No feature is compared with itself, and the sums are divided by what is left; the published code of DiffGAN divides
+    so too but leaves the diagonal in.
+
+    Args:
+        x, y: float32 or float64 (N, d) and (M, d), at least two of each.
+
+    Raises:
+        ValueError: another shape, or numbers that are not finite.
+    """
+    for each in (x, y):
+        if each.ndim != 2 or len(each) < 2 or each.shape[1] != x.shape[1] or not bool(each.isfinite().all()):
+            raise ValueError(f"finite features (N, {x.shape[-1]}), N >= 2, are wanted, not {tuple(each.shape)}")
+    x, y = x.double(), y.double()
+    return _mean_of_others(_kernel(x, x)) + _mean_of_others(_kernel(y, y)) - 2 * float(_kernel(x, y).mean())
+
+
+def _kernel(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.mm(x, y.T).div_(x.shape[1]).add_(1).pow_(3)
+
+
+def _mean_of_others(kernel: torch.Tensor) -> float:
+    count = len(kernel)
+    return float((kernel.sum() - kernel.trace()) / (count * (count - 1)))
+
+
+def frechet_distance(real: torch.Tensor, generated: torch.Tensor) -> float:
+    """Squared Fréchet distance of the normal distributions that fit two sets of features: the FID.
+
+    ||m - m'||^2 + Tr(C + C' - 2 (C C')^(1/2)), with the unbiased covariances. It is biased upwards when there are few
+    images; compare only figures of equally many.
+
+    Args:
+        real, generated: float32 or float64 (N, d) and (M, d), at least two of each; computed in float64.
+
+    Returns:
+        0 or more.
+
+    Raises:
+        ValueError: another shape, or numbers that are not finite.
+    """
+    (mean, covariance), (other_mean, other_covariance) = _normal(real), _normal(generated)
+    if mean.shape != other_mean.shape:
+        raise ValueError(f"features of different lengths: {len(mean)} and {len(other_mean)}")
+    # Tr (C C')^(1/2) from R C' R with R = C^(1/2), which is symmetric: no complex roots where the covariances are
+    # singular, as they are with fewer images than features
+    values, vectors = torch.linalg.eigh(covariance)
+    root = vectors * values.clamp(min=0).sqrt() @ vectors.T
+    roots = torch.linalg.eigvalsh(root @ other_covariance @ root).clamp(min=0).sqrt()
+    spread = covariance.trace() + other_covariance.trace() - 2 * roots.sum()
+    return max(0.0, float((mean - other_mean).square().sum() + spread))
+
+
+def _normal(features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean (d,) and covariance (d, d)."""
+    if features.ndim != 2 or len(features) < 2 or not bool(features.isfinite().all()):
+        raise ValueError(f"two or more rows of finite features are wanted, not {tuple(features.shape)}")
+    features = features.double()
+    return features.mean(dim=0), torch.cov(features.T).reshape(features.shape[1], features.shape[1])
+
 
 DRAWS = 10
 IMAGES = 10_000
@@ -37,7 +142,7 @@ class GeneratorScores:
     """Scores of a generator over several draws; see the functions that compute them.
 
     Attributes:
-        fid, kid: :mod:`diffgen.gan_training.fid` and :mod:`diffgen.gan_training.kid`.
+        fid, kid: :mod:`diffgen.gan_training.scores` and :mod:`diffgen.gan_training.scores`.
         precision, recall, density, coverage, nearest_generated, nearest_real:
             :class:`diffgen.gan_training.manifold.ManifoldScores`.
         coverage_by_class: share of the real images of each class that is covered, over all draws; None for a class

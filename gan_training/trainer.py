@@ -7,9 +7,12 @@ docs/decisions/007-the-gan.md.
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import math
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -24,7 +27,6 @@ from diffgen.errors import RunError
 from diffgen.events import Progress
 from diffgen.gan_training import training_state
 from diffgen.gan_training.batches import Batches
-from diffgen.gan_training.half_precision import autocast, has_bfloat16
 from diffgen.gan_training.monitor import GanMonitor, Measurement, stand_still
 from diffgen.gan_training.networks import (
     DcganDiscriminator,
@@ -32,9 +34,62 @@ from diffgen.gan_training.networks import (
     check_image_shape,
     to_uint8,
 )
-from diffgen.gan_training.schedule import number_of_steps, steps_between_readings
 from diffgen.gan_training.training_state import TrainingState
 from diffgen.seeding import seeded
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Passes over the training images, and the bounds of what they come to in updates."""
+
+    passes: float
+    fewest: int
+    most: int
+
+
+# Measured for MNIST's 10,000 test images: benchmarks/results/gan.md.
+SCHEDULES: dict[str, Schedule] = {
+    "quick": Schedule(passes=1.25, fewest=500, most=1_200),
+    "default": Schedule(passes=2.25, fewest=1_800, most=8_000),
+    "thorough": Schedule(passes=14, fewest=8_000, most=30_000),
+}
+
+
+def steps_between_readings(config: GanConfig, steps: int) -> int:
+    """Updates from one reading of the collapse guard to the next, in a training of so many; the last comes sooner."""
+    return math.ceil(steps / max(1, config.monitor_checks))
+
+
+def number_of_steps(config: GanConfig, training_images: int) -> int:
+    """Updates for a training set of this size (transformations included)."""
+    if config.steps is not None:
+        return config.steps
+    schedule = SCHEDULES[config.schedule]
+    passes = math.ceil(schedule.passes * training_images / config.batch_size)
+    return min(max(passes, schedule.fewest), schedule.most)
+
+
+# as the kernel of Linux names what the processor can
+_CPU_FLAGS = ("avx512_bf16", "amx_bf16")
+
+
+def has_bfloat16(device: torch.device) -> bool:
+    """Whether bfloat16 is fast on a device; elsewhere it is emulated, and slower than float32."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    if device.type != "cpu":
+        return False
+    try:
+        known = set(Path("/proc/cpuinfo").read_text().split())
+    except OSError:  # not Linux: float32 is always right
+        return False
+    return not known.isdisjoint(_CPU_FLAGS)
+
+
+def autocast(device: torch.device, *, enabled: bool) -> AbstractContextManager[object]:
+    """bfloat16 for convolutions and matrix products, or nothing."""
+    return torch.autocast(device.type, dtype=torch.bfloat16) if enabled else contextlib.nullcontext()
+
 
 _Network = TypeVar("_Network", bound=nn.Module)
 

@@ -14,6 +14,7 @@ import json
 import socket
 from collections.abc import Callable
 from dataclasses import asdict
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,19 +22,89 @@ import optuna
 import torch
 from optuna.exceptions import OptunaError, StorageInternalError
 from optuna.pruners import MedianPruner
-from optuna.trial import TrialState
+from optuna.samplers import BaseSampler, TPESampler
+from optuna.trial import FrozenTrial, TrialState
 from safetensors import SafetensorError
 
 from diffgen.config import GanConfig, TuningConfig
 from diffgen.config.migration import stable_names
 from diffgen.errors import RunError, UserError
 from diffgen.events import Progress
-from diffgen.gan_training.sampler import SeededByTrial
-from diffgen.gan_training.study_recovery import take_up, under_way
 from diffgen.gan_training.study_storage import open_storage
-from diffgen.gan_training.tuning_outcome import CHECKPOINT, finished, quiet, rank
-from diffgen.gan_training.tuning_space import own_values, suggest
-from diffgen.runs.lock import RunLock
+from diffgen.gan_training.tuning_outcome import CHECKPOINT, finished, own_values, quiet, rank, suggest
+from diffgen.runs.lock import RunLock, check_free
+
+# a trial that has said nothing of itself for so long was killed before it began
+_SECONDS_TO_BEGIN = 60
+
+
+def take_up(study: optuna.Study, progress: Progress) -> None:
+    """Give trials up that were broken off on this machine, and have each of them run again."""
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING, TrialState.FAIL)):
+        if trial.state == TrialState.RUNNING:
+            if not _abandoned(trial):
+                continue
+            try:
+                study.tell(trial.number, state=TrialState.FAIL)
+            except ValueError:  # another process did so in this moment, and has it run again
+                continue
+        elif "error" in trial.user_attrs or _is_replaced(study, trial):
+            continue
+        place = {"folder": trial.user_attrs["folder"]} if "folder" in trial.user_attrs else {}
+        study.enqueue_trial(trial.params, user_attrs={**place, "instead_of": trial.number})
+        progress.say(f"Trial {trial.number + 1} was broken off; it runs again.")
+
+
+def _is_replaced(study: optuna.Study, trial: FrozenTrial) -> bool:
+    """Whether another trial runs, or waits to run, in place of a failed one; databases see to that themselves."""
+    return any(
+        trial.number in (other.user_attrs.get("instead_of"), other.system_attrs.get("failed_trial"))
+        for other in study.get_trials(deepcopy=False)
+    )
+
+
+def _abandoned(trial: FrozenTrial) -> bool:
+    """Whether a trial that counts as running was killed; of one on another machine this cannot be seen."""
+    if "host" not in trial.user_attrs:
+        began = trial.datetime_start
+        return began is not None and datetime.now() - began > timedelta(seconds=_SECONDS_TO_BEGIN)
+    if trial.user_attrs["host"] != socket.gethostname():
+        return False
+    try:
+        check_free(Path(trial.user_attrs["folder"]))
+    except UserError:
+        return False
+    return True
+
+
+def under_way(study: optuna.Study) -> int:
+    return len(study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)))
+
+
+class SeededByTrial(BaseSampler):
+    """TPE whose random numbers follow from the seed and the trial's number.
+
+    With one seed for the whole study, a resumed one and every other process would suggest what was already tried.
+    """
+
+    def __init__(self, seed: int, startup: int) -> None:
+        self._seed, self._startup = seed, startup
+        self._tpe = TPESampler(seed=seed, n_startup_trials=startup)
+
+    def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
+        digest = hashlib.sha256(f"{self._seed},{trial.number}".encode()).digest()
+        self._tpe = TPESampler(seed=int.from_bytes(digest[:4], "big"), n_startup_trials=self._startup)
+        self._tpe.before_trial(study, trial)
+
+    def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, Any]:
+        return self._tpe.infer_relative_search_space(study, trial)
+
+    def sample_relative(self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, Any]) -> dict[str, Any]:
+        return self._tpe.sample_relative(study, trial, search_space)
+
+    def sample_independent(self, study: optuna.Study, trial: FrozenTrial, param_name: str, distribution: Any) -> Any:
+        return self._tpe.sample_independent(study, trial, param_name, distribution)
+
 
 # Trials of one study share objective and space; another meaning of either needs another number here.
 _FORMAT = "diffgen-gan-study-2"

@@ -13,8 +13,7 @@ import tomli_w
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from diffgen.comparison.own_settings import settings_of_parts, with_own_settings
-from diffgen.comparison.requirements import check_settings
+from diffgen.comparison.requirements import check_settings, settings_of_parts, with_own_settings
 from diffgen.config import (
     Budget,
     CheckConfig,
@@ -41,8 +40,8 @@ from diffgen.config import (
     roles,
     to_dict,
 )
+from diffgen.config.plain import settings_among, with_table
 from diffgen.config.schema import Maybe, describe, fields_of, setting, settings, table_class
-from diffgen.config.tables import settings_among, with_table
 from diffgen.errors import UserError
 from diffgen.sources.seeds import SeedsSettings
 from diffgen.techniques.dflare import DFlareSettings

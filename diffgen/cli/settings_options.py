@@ -13,8 +13,8 @@ from typing import Any, get_args, get_origin
 
 from diffgen.config import MAX_MODELS, CheckConfig, CompareConfig, roles
 from diffgen.config.layers import Layer, assignment, merged, nested
+from diffgen.config.parts import with_path
 from diffgen.config.schema import Setting, every_setting
-from diffgen.config.sources import with_path
 from diffgen.errors import UserError
 
 _WIDTH = 100
@@ -104,7 +104,7 @@ class Options:
         self.parser.print_help()
         others = [each for each in every_setting(self.kind) if each.option is None] if self.kind is not None else []
         if self.kind in (CompareConfig, CheckConfig):
-            from diffgen.comparison.own_settings import settings_of_parts  # torch is imported only where it is needed
+            from diffgen.comparison.requirements import settings_of_parts  # torch is imported only where it is needed
 
             others += [each for kind in settings_of_parts() for each in every_setting(kind)]
         if others:

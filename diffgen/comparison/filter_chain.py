@@ -7,15 +7,75 @@ from pathlib import Path
 
 import torch
 
-from diffgen.comparison.auto_encoder import prepare_auto_encoder
 from diffgen.comparison.requirements import filter_names
 from diffgen.config import CompareConfig
 from diffgen.data.split import DataSplit
 from diffgen.events import Progress
-from diffgen.features.recognition import Recogniser
+from diffgen.features import encoder as encoders
+from diffgen.features import vae as vaes
+from diffgen.features.jury import Recogniser
+from diffgen.features.shrinking import lesson_rows, lessons
 from diffgen.filters import FILTERS, Filter, FilterContext, FilterPipeline, filters_named
+from diffgen.filters.reconstruction import ReconstructionFilter, ReconstructionSettings
 from diffgen.labels.answers import read_answers
+from diffgen.runs.artifacts import Artifact
 from diffgen.types import Scorer
+
+_ENCODER_SEED = 0  # never the run's seed: all runs on a data set share its networks
+
+
+def prepare_encoder(split: DataSplit, *, device: torch.device, progress: Progress) -> encoders.DomainEncoder:
+    """The encoder of a data set, from the cache or newly trained.
+
+    Not that of the cells, which has seen the held-out images too.
+
+    Args:
+        split: says which images are held out.
+        device: where to train, and where the encoder is wanted.
+        progress: draws the bar.
+    """
+
+    def make(path: Path) -> encoders.DomainEncoder:
+        labels = None if split.labels is None else split.labels[0]
+        network = encoders.train(split.reference, labels, seed=_ENCODER_SEED, device=device, progress=progress)
+        encoders.save(network, path)
+        return network
+
+    artifact = Artifact(
+        "filters",
+        {"data": split.data.digest, "held out": split.key, "device": device.type, "encoder": encoders.FORMAT},
+    )
+    shape = split.data.image_shape
+    return artifact.obtain(lambda file: encoders.load(file, shape, device=device), make, progress)
+
+
+_SEED = 0  # never the run's seed: all runs on a data set share its networks
+
+
+def prepare_auto_encoder(
+    split: DataSplit, config: CompareConfig, *, device: torch.device, progress: Progress
+) -> vaes.Vae:
+    """The auto-encoder of the images to train on, from the cache or newly trained.
+
+    Args:
+        split: says which images are held out.
+        config: says for how many steps it is trained.
+        device: where to train, and where it is wanted.
+        progress: draws the bar.
+    """
+    own: ReconstructionSettings = ReconstructionFilter.settings_among(config.filters.filters)
+    steps, shape = own.training_steps, split.data.image_shape
+
+    def make(path: Path) -> vaes.Vae:
+        images = split.data.images
+        real = lessons(images, lesson_rows(images, split.all_rows[0].numpy()))
+        network = vaes.train(real, steps=steps, seed=_SEED, device=device, progress=progress)
+        vaes.save(network, path)
+        return network
+
+    made_from = {"data": split.data.digest, "held out": split.key, "device": device.type}
+    artifact = Artifact("filters", {**made_from, "vae": vaes.FORMAT, "steps": steps})
+    return artifact.obtain(lambda file: vaes.load(file, shape, device=device), make, progress)
 
 
 def make_pipeline(

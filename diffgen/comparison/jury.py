@@ -16,7 +16,7 @@ from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.features import jury as juries
-from diffgen.features.recognition import NO_LABEL, Recogniser
+from diffgen.features.jury import NO_LABEL, Recogniser
 from diffgen.features.shrinking import lesson_rows, lessons
 from diffgen.filters.calibration import calibrate
 from diffgen.filters.recognition import JurySettings, RecognitionFilter

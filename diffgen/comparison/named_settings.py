@@ -8,12 +8,32 @@ from pathlib import Path
 from typing import Any
 
 from diffgen.comparison.image_source import settled_generator
-from diffgen.config import CompareConfig, SearchConfig, applied, replace
+from diffgen.config import CompareConfig, SearchConfig, applied, from_dict, replace
 from diffgen.config.layers import Layer, filter_chain, merged
+from diffgen.config.migration import migrated
 from diffgen.config.named import layer
 from diffgen.errors import UserError
 from diffgen.parts import Extensions, name_of, names_of
+from diffgen.runs.folder import RunFolder
 from diffgen.techniques import preset, technique_class
+
+
+def stored_settings(folder: RunFolder) -> CompareConfig:
+    """The settings of a run; checked like those that a user gives, for the folder may come from a stranger.
+
+    Raises:
+        UserError: config.toml is missing or damaged, or holds a value that cannot be.
+    """
+    folder.check_description()
+    values: dict[str, Any] = folder.config()
+    try:
+        config: CompareConfig = from_dict(CompareConfig, migrated(values))
+    except UserError as error:
+        raise UserError(
+            f"The settings {folder.path / 'config.toml'} cannot be used ({str(error).rstrip('.')}); the run folder is "
+            "damaged."
+        ) from error
+    return config
 
 
 @contextmanager

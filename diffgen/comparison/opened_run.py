@@ -15,12 +15,12 @@ from diffgen.comparison.jury import stored_jury
 from diffgen.comparison.label_order import in_order
 from diffgen.comparison.machine import resolve_batch_size, resolve_device
 from diffgen.comparison.real_data import load_stored
-from diffgen.comparison.stored_settings import stored_settings
+from diffgen.comparison.named_settings import stored_settings
 from diffgen.config import CompareConfig, ModelSpec
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
 from diffgen.events import Progress
-from diffgen.features.recognition import Recogniser
+from diffgen.features.jury import Recogniser
 from diffgen.models import BlackBox
 from diffgen.models.loading import file_digest
 from diffgen.runs.folder import RunFolder

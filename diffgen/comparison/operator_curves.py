@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from diffgen.comparison.plan import Prepared
-from diffgen.config.tables import settings_among
+from diffgen.config.plain import settings_among
 from diffgen.runs.figures import BY_JURY, BY_LABEL, BY_NOBODY, OperatorCurves
 from diffgen.sampling import random_rows
 from diffgen.sources.base import Source

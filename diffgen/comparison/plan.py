@@ -16,7 +16,7 @@ from diffgen.config import CompareConfig, ModelSpec
 from diffgen.data.split import DataSplit
 from diffgen.events import Progress
 from diffgen.features.cells import Cells
-from diffgen.features.recognition import Recogniser
+from diffgen.features.jury import Recogniser
 from diffgen.filters import FilterPipeline
 from diffgen.models import BlackBox
 from diffgen.parts import Extensions

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from diffgen.config import roles
-from diffgen.config.sizes import ExifRule, FitRule, Sides
+from diffgen.config.images import ExifRule, FitRule, Sides
 from diffgen.data.loading import load_with
 from diffgen.data.resize import LARGEST, Resizer, Usual, size_text
 from diffgen.errors import UserError

@@ -52,7 +52,9 @@ def read_settings_file(path: str | Path, kind: type[Any] = CompareConfig) -> Set
             applied(CheckConfig(), own)
         config = applied(CompareConfig(), compare)
         if config.search.techniques or config.source.families or config.filters.filters:
-            from diffgen.comparison.own_settings import check_own_settings  # torch is imported only where it is needed
+            from diffgen.comparison.named_settings import (
+                check_own_settings,  # torch is imported only where it is needed
+            )
 
             check_own_settings(config, settled=False)
     except SettingError as error:
@@ -90,7 +92,7 @@ def settle(
     """
     # torch and pymoo are imported only now: wrong usage and --help answer at once
     config = applied(defaults, merged(file, said))
-    from diffgen.comparison.own_settings import with_own_settings
+    from diffgen.comparison.requirements import with_own_settings
     from diffgen.techniques import preset
 
     chosen = preset(config.technique, config.preset)

@@ -19,7 +19,7 @@ from diffgen.comparison.classes import with_known_labels
 from diffgen.comparison.image_source import generator_digests, try_out_source
 from diffgen.comparison.label_order import announce_order, in_order, namer, names_of_classes, order_of_labels
 from diffgen.comparison.machine import device_name, resolve_batch_size, resolve_device, versions
-from diffgen.comparison.own_settings import with_own_settings
+from diffgen.comparison.requirements import with_own_settings
 from diffgen.comparison.plan import Objects, Plan
 from diffgen.comparison.preflight import check_query_budgets, prepare_models
 from diffgen.comparison.preprocessings import settle_sizes
@@ -39,7 +39,7 @@ from diffgen.runs.creation import check_output
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.sampling import random_rows
-from diffgen.sources.gan_family import split_of_gan
+from diffgen.sources.gan import split_of_gan
 from diffgen.sources.seeds import with_named_operators
 from diffgen.techniques import technique_class
 from diffgen.threads import all_threads

@@ -8,10 +8,9 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from typing import Any
 
-from diffgen.comparison.auto_encoder import prepare_auto_encoder
 from diffgen.comparison.black_boxes import resume_command
 from diffgen.comparison.classes import LABELS_NOT_USED, NO_JURY_WITHOUT_LABELS
-from diffgen.comparison.filter_chain import make_pipeline
+from diffgen.comparison.filter_chain import make_pipeline, prepare_auto_encoder
 from diffgen.comparison.image_source import prepare_source
 from diffgen.comparison.jury import PreparedJury, RealLabels, announce, prepare_jury, why_no_jury
 from diffgen.comparison.operator_curves import write_operator_curves

@@ -13,7 +13,7 @@ import torch
 
 from diffgen.comparison.plan import Prepared
 from diffgen.errors import RunError
-from diffgen.features.recognition import NO_LABEL
+from diffgen.features.jury import NO_LABEL
 from diffgen.sources.draws import UnsearchedDraws
 from diffgen.sources.seeds import SeedsFamily, SeedsSource
 from diffgen.types import Int64Array, UInt8Array

@@ -18,11 +18,9 @@ from diffgen.config.check import (
     CheckConfig,
     Limits,
 )
-from diffgen.config.compare import CompareConfig
-from diffgen.config.filters import FILTER_PRESETS, FilterConfig
+from diffgen.config.compare import CompareConfig, IslandConfig
 from diffgen.config.gan import GanConfig, GeneratorConfig, PixelRange, TrainGanConfig, TuningConfig
-from diffgen.config.islands import IslandConfig
-from diffgen.config.labels import LabelConfig, TrainingSetConfig
+from diffgen.config.images import SplitConfig
 from diffgen.config.models import (
     DEFAULT_MODEL_TIMEOUT,
     DEFAULT_PREPROCESSING,
@@ -37,13 +35,11 @@ from diffgen.config.models import (
     is_address,
     roles,
 )
+from diffgen.config.parts import FILTER_PRESETS, FilterConfig, SourceConfig
 from diffgen.config.plain import applied, from_dict, to_dict
-from diffgen.config.quantize import QuantizeConfig
 from diffgen.config.schema import SettingError
 from diffgen.config.search import SearchConfig
-from diffgen.config.selector import SelectorConfig
-from diffgen.config.sources import SourceConfig
-from diffgen.config.split import SplitConfig
+from diffgen.config.verbs import LabelConfig, QuantizeConfig, SelectorConfig, TrainingSetConfig
 
 __all__ = [
     "DEFAULT_MODEL_TIMEOUT",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+from diffgen.config.images import SEEDS, SplitConfig
 from diffgen.config.schema import FileName, Many, Maybe, SettingError, setting, settings
-from diffgen.config.split import SEEDS, SplitConfig
 from diffgen.errors import UserError
 
 
@@ -16,7 +16,7 @@ class GanConfig:
 
     For 10,000 images of 28 pixels the schedule "default" takes four minutes on one core that does not compute in
     bfloat16 (benchmarks/results/gan.md), and by the number of their updates "quick" two and "thorough" some twenty;
-    see :mod:`diffgen.gan_training.schedule`.
+    see :mod:`diffgen.gan_training.trainer`.
     """
 
     latent_dim: int = setting(64, "Continuous values in a latent vector of the GAN; 100 in the paper.", ge=1, le=65_536)

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from diffgen.config.budget import Budget
-from diffgen.config.filters import FILTER_PRESETS
 from diffgen.config.migration import current_key, migrated
 from diffgen.config.models import is_address
+from diffgen.config.parts import FILTER_PRESETS
 from diffgen.config.plain import to_dict
 from diffgen.config.schema import (
     NONE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from diffgen.config.split import split_of_its_own
+from diffgen.config.images import split_of_its_own
 
 _OPENING = ("arch", "allow_pickle", "allow_remote", "remote", "isolate", "model_timeout")
 _OLD = ("model_a", "model_b", "preprocessing_a", "preprocessing_b", "label_map")

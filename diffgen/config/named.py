@@ -9,8 +9,8 @@ from typing import Any, Literal, TypedDict
 from diffgen.config.budget import Budget
 from diffgen.config.compare import CompareConfig
 from diffgen.config.layers import Layer, nested
+from diffgen.config.parts import with_path
 from diffgen.config.schema import every_setting, unknown
-from diffgen.config.sources import with_path
 
 
 class NamedSettings(TypedDict, total=False):

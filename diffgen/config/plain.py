@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from diffgen.config.budget import Budget
-from diffgen.config.schema import SettingError, describe, fields_of, list_class, open_tables, table_class, unknown
+from diffgen.config.schema import NONE, SettingError, describe, fields_of, list_class, open_tables, table_class, unknown
 
 T = TypeVar("T")
 
@@ -93,3 +93,32 @@ def _table(header: str, value: Any) -> Mapping[str, Any]:
         problem = f"is {reprlib.repr(value)}, but it has settings of its own; write them in a table [{header}]."
         raise SettingError(name, problem)
     return value
+
+
+Kind = TypeVar("Kind")
+
+
+def table_name(kind: Any) -> str:
+    """The name of the table of a class of settings: ``drfuzz`` of ``[search.drfuzz]``."""
+    return str(kind.__table__).rpartition(".")[2]
+
+
+def settings_among(kind: type[Kind], tables: Mapping[str, Mapping[str, Any]]) -> Kind:
+    """The settings ``kind`` as tables give them, with its defaults for what they leave out.
+
+    Raises:
+        SettingError: a key that ``kind`` does not have, or a value that it cannot have.
+    """
+    return applied(kind(), tables.get(table_name(kind), {}))
+
+
+def with_table(tables: Mapping[str, Mapping[str, Any]], settings: Any) -> dict[str, Any]:
+    """Tables with one of these settings, every value written out: a default that changes later changes no old run."""
+    kind, said = type(settings), to_dict(settings)
+    names = [name for name in fields_of(kind) if name in said or _stands_for_none(kind, name)]
+    return {**tables, table_name(kind): {name: said.get(name, NONE) for name in names}}
+
+
+def _stands_for_none(kind: Any, name: str) -> bool:
+    """Whether a setting reads the word as None; where it is a path, it is one of that name."""
+    return getattr(applied(kind(), {name: NONE}), name) is None

@@ -77,7 +77,7 @@ class _Tables(dict[str, Any]):
 
 
 # Tables whose classes are declared further up, beside what they are settings of: name -> plain values. In files they
-# lie among the tables of the class that holds them, and :mod:`diffgen.config.tables` checks them.
+# lie among the tables of the class that holds them, and :mod:`diffgen.config.plain` checks them.
 OpenTables = Annotated[dict[str, dict[str, Any]], AfterValidator(_Tables)]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Any, Literal
 
+from diffgen.config.plain import with_table
 from diffgen.config.schema import Maybe, OpenTables, setting, settings
-from diffgen.config.tables import with_table
 
 OWN = "own"  # the table of a technique that is not diffgen's own
 

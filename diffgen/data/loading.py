@@ -19,7 +19,7 @@ from diffgen.runs.opening import open_regular
 from diffgen.types import ImageSet, Int64Array, UInt8Array
 
 if TYPE_CHECKING:
-    from diffgen.config.sizes import ExifRule
+    from diffgen.config.images import ExifRule
     from diffgen.data.reading import Reading
     from diffgen.data.resize import Resizer
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
-from diffgen.config.sizes import ExifRule
+from diffgen.config.images import ExifRule
 from diffgen.data.resize import Resizer
 from diffgen.errors import UserError
 from diffgen.events import Progress

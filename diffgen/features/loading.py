@@ -44,11 +44,11 @@ def load(
             )
         return cells.prepare(data, device=device, progress=progress).encoder
     if name == "inception":
-        from diffgen.features.inception import InceptionV3
+        from diffgen.features.pretrained import InceptionV3
 
         return InceptionV3(weights, device=device)
     if name == "vgg16":
-        from diffgen.features.vgg16 import Vgg16
+        from diffgen.features.pretrained import Vgg16
 
         return Vgg16(weights, device=device)
     raise UserError(f"There are no features {name!r}; give --features one of {', '.join(EXTRACTORS)}.")

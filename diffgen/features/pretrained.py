@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.error import URLError
 
 import torch
@@ -137,3 +137,91 @@ def in_batches(
         return torch.empty(0, features, device=device)
     with torch.inference_mode():
         return torch.cat([encode(batch.to(device)) for batch in images.split(batch_size)])
+
+
+SIDE = 299
+FEATURES = 2048
+
+
+class InceptionV3:
+    """Images uint8 (N, C, H, W) to the features of the last pooling, float32 (N, 2048); see :class:`FeatureExtractor`.
+
+    Args:
+        weights: a state_dict of torchvision's Inception v3, safetensors or .pth, with or without ``fc.*`` and
+            ``AuxLogits.*``; or None: those that torchvision finds or downloads (IMAGENET1K_V1).
+        device: where it computes.
+
+    Raises:
+        UserError: there are no weights, or they are not Inception v3's.
+    """
+
+    name = "inception"
+
+    def __init__(self, weights: str | os.PathLike[str] | None = None, *, device: torch.device | str = "cpu") -> None:
+        from torchvision.models import Inception_V3_Weights, inception_v3
+
+        self._device = torch.device(device)
+        state = find_weights(self.name, Inception_V3_Weights.IMAGENET1K_V1, weights)
+        with torch.device("meta"):  # draws no random weights
+            network = inception_v3(weights=None, init_weights=False, transform_input=False)
+            network.AuxLogits, network.fc, network.dropout = None, nn.Identity(), nn.Identity()
+        self._network = fill(network, state, prefix="", name=self.name).to(self._device)
+
+    def encode(self, images: torch.Tensor, *, batch_size: int = 64) -> torch.Tensor:
+        """See :meth:`FeatureExtractor.encode`."""
+        return in_batches(self._encode, images, batch_size=batch_size, device=self._device, features=FEATURES)
+
+    def _encode(self, images: torch.Tensor) -> torch.Tensor:
+        # trained with (x - 0.5) / 0.5; torchvision takes ImageNet's mean and std and undoes them (transform_input)
+        features: torch.Tensor = self._network(rgb_pixels(images, SIDE) * 2 - 1)
+        return features
+
+
+VGG_SIDE = 48
+VggLayer = Literal["block5_pool", "block5_conv3"]
+# layers of torchvision's vgg16().features up to and with the one named (and its ReLU), and length of the features
+_LAYERS: dict[VggLayer, tuple[int, int]] = {"block5_pool": (31, 512), "block5_conv3": (30, 512 * 3 * 3)}
+
+
+class Vgg16:
+    """Images uint8 (N, C, H, W) to features float32 (N, 512), or (N, 4608); see :class:`FeatureExtractor`.
+
+    Args:
+        weights: a state_dict of torchvision's VGG16, safetensors or .pth, of which ``features.*`` is enough; or None:
+            those that torchvision finds or downloads (IMAGENET1K_V1).
+        layer: "block5_pool": 512 features; "block5_conv3": 4608, a map of 512 x 3 x 3 after its ReLU, flattened.
+        device: where it computes.
+
+    Raises:
+        UserError: there are no weights, or they are not VGG16's.
+
+    Attributes:
+        network: the layers, from normalised pixels float32 (N, 3, 48, 48).
+    """
+
+    name = "vgg16"
+
+    def __init__(
+        self,
+        weights: str | os.PathLike[str] | None = None,
+        *,
+        layer: VggLayer = "block5_pool",
+        device: torch.device | str = "cpu",
+    ) -> None:
+        from torchvision.models import VGG16_Weights, vgg16
+
+        depth, self._features = _LAYERS[layer]
+        self._device = torch.device(device)
+        state = find_weights(self.name, VGG16_Weights.IMAGENET1K_V1, weights)
+        with torch.device("meta"):  # draws no random weights, of which there would be 138 million
+            network = vgg16(weights=None, init_weights=False).features[:depth]
+        self.network = fill(network, state, prefix="features.", name=self.name).to(self._device)
+        self._mean, self._std = (torch.tensor(each, device=self._device).reshape(3, 1, 1) for each in (MEAN, STD))
+
+    def encode(self, images: torch.Tensor, *, batch_size: int = 64) -> torch.Tensor:
+        """See :meth:`FeatureExtractor.encode`."""
+        return in_batches(self._encode, images, batch_size=batch_size, device=self._device, features=self._features)
+
+    def _encode(self, images: torch.Tensor) -> torch.Tensor:
+        features: torch.Tensor = self.network((rgb_pixels(images, VGG_SIDE) - self._mean) / self._std)
+        return features.flatten(1)

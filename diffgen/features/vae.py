@@ -6,6 +6,7 @@ GAN, nor with any judge of the results.
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import torch
@@ -15,7 +16,7 @@ from torch import nn
 from diffgen.events import Progress
 from diffgen.features.one_cycle import OneCycleAdam
 from diffgen.features.shrinking import shrunk, shrunk_shape
-from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
+from diffgen.runs.artifacts import read_tensors, tensors_digest, unreadable, write_tensors
 from diffgen.seeding import seeded
 
 FORMAT = "diffgen-vae-3"
@@ -149,3 +150,48 @@ def load(path: Path, image_shape: tuple[int, int, int], *, device: torch.device 
     except (OSError, ValueError, RuntimeError) as error:
         raise unreadable("The auto-encoder", path, error) from error
     return vae.eval().requires_grad_(False).to(device)
+
+
+_MEASURED = 512  # real images that the spread of codes is measured on
+_SHRUNK_AT_ONCE = 8
+
+
+class AutoEncoder:
+    """Codes of images and images of codes, on the CPU.
+
+    Args:
+        network: a trained one.
+        real: uint8 (N, C, H, W), real images.
+
+    Attributes:
+        digest: of the network's weights.
+        spread: float64 (16,), standard deviation among real images' codes.
+    """
+
+    def __init__(self, network: Vae, real: torch.Tensor) -> None:
+        self.digest = tensors_digest(network.state_dict())
+        self._network = copy.deepcopy(network).to("cpu", torch.float64)
+        # spread over the data, which may be in order of class
+        rows = torch.linspace(0, len(real) - 1, min(len(real), _MEASURED)).long()
+        # shrunk a few at once, for photographs in float64 are eight times as large, then encoded together
+        small = torch.cat([shrunk(part.to(torch.float64) / 255) for part in real[rows].split(_SHRUNK_AT_ONCE)])
+        with torch.inference_mode():
+            self.spread = self._network.encode(small).std(dim=0)
+
+    @torch.inference_mode()
+    def encode(self, images: torch.Tensor) -> torch.Tensor:
+        """float64 (N, 16) for float64 (N, C, H, W), grey levels."""
+        return self._network.encode(images / 255)
+
+    @torch.inference_mode()
+    def decode(self, codes: torch.Tensor) -> torch.Tensor:
+        """Grey levels, float64 (N, C, h, w), for float64 codes; see :class:`diffgen.features.vae.Vae`."""
+        return self._network.decode(codes) * 255
+
+    def stepped(self, images: torch.Tensor, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+        """Images with the difference of two codes of each added, float64 (N, C, H, W), not yet within 0 to 255."""
+        step = self.decode(after) - self.decode(before)
+        if step.shape != images.shape:
+            # what a step changes is smooth: of a large picture it is computed on a small one
+            step = F.interpolate(step, images.shape[-2:], mode="bilinear", align_corners=False)
+        return images + step

@@ -18,7 +18,7 @@ from diffgen.comparison.preflight import prepare_models
 from diffgen.comparison.stages import learn, with_filters, without_jury
 from diffgen.comparison.technique_run import make_loop, restore_loop
 from diffgen.config import Budget, CompareConfig, replace
-from diffgen.config.split import SEEDS
+from diffgen.config.images import SEEDS
 from diffgen.events import Event, Message, Progress, StopToken
 from diffgen.islands.messages import Begin, Epoch, Job, Migrants, Ready, Report, Tick, table_of
 from diffgen.models.loading import file_digest

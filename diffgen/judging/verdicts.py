@@ -10,7 +10,7 @@ import torch
 
 from diffgen.events import Progress
 from diffgen.features.cells import Cells
-from diffgen.features.recognition import Reading, Recogniser
+from diffgen.features.jury import Reading, Recogniser
 from diffgen.filters import FilterPipeline, RecognitionFilter
 from diffgen.judging.shown import PICTURES_A_BEHAVIOUR, choose_shown
 from diffgen.metrics.counting import (

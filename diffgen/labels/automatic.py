@@ -9,7 +9,7 @@ import numpy as np
 from diffgen.errors import UserError
 from diffgen.labels.store import UNLABELLED
 from diffgen.runs.triggers import UNKNOWN_LABEL, TriggerTable
-from diffgen.sources.layout import LatentLayout
+from diffgen.sources.space import LatentLayout
 from diffgen.types import BoolArray, Float32Array, Int64Array
 from diffgen.wording import percent
 

@@ -82,7 +82,7 @@ class Verdicts:
         seed_differs: bool (N,), whether the models disagree on that real image already; False for what was drawn; None
             where all were drawn.
         named: int64 (N,), what the jury says that each shows; None, with the two after it, where there was no jury.
-        certainty: float32 (N,), how sure it is, see :class:`diffgen.features.recognition.Reading`.
+        certainty: float32 (N,), how sure it is, see :class:`diffgen.features.jury.Reading`.
         recognised: bool (N,): it is sure enough, and contradicts no label of the seed.
     """
 

@@ -15,7 +15,7 @@ from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.features.base import FeatureExtractor
-from diffgen.features.recognition import Recogniser
+from diffgen.features.jury import Recogniser
 from diffgen.features.vae import Vae
 from diffgen.origins import Origins
 from diffgen.parts import NOTHING, Needs, Part

@@ -12,7 +12,7 @@ import torch
 
 from diffgen.data.split import DataSplit
 from diffgen.events import Progress
-from diffgen.features.recognition import Recogniser
+from diffgen.features.jury import Recogniser
 from diffgen.runs.artifacts import Artifact, read_tensors, tensors_digest, unreadable, write_tensors
 from diffgen.sampling import random_rows
 from diffgen.side_by_side import SideBySide

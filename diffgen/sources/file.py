@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 
-from diffgen.config import GeneratorConfig, PixelRange
+from diffgen.config import CompareConfig, GeneratorConfig, PixelRange
+from diffgen.data.split import DataSplit
 from diffgen.errors import RunError, UserError
 from diffgen.home import expanded
 from diffgen.models.network import Network
 from diffgen.models.wording import reason, shape_text
 from diffgen.origins import Origins
+from diffgen.parts import Need, Needs
+from diffgen.sources.base import Family, FamilyContext, ImageSource
+from diffgen.sources.learned.networks import in_equal_parts
 from diffgen.sources.space import latent_space, random_genes
 
 _ON_CPU = 64  # pictures drawn at once
@@ -224,3 +229,158 @@ def in_pixels(images: torch.Tensor, pixels: PixelRange) -> torch.Tensor:
 
 def _differ(images: torch.Tensor, others: torch.Tensor) -> bool:
     return bool((images.to(torch.int16) - others.to(torch.int16)).abs().max() > 1)
+
+
+_ENCODED = 3
+
+
+class EncodingFileSource(FileSource):
+    """A generator's file with its encoder's; see :class:`diffgen.sources.base.EncodingSource`.
+
+    Args:
+        config: names both files.
+        image_shape: (C, H, W) that they draw and take.
+        device: where they compute.
+
+    Attributes:
+        encoder: the encoder's file.
+
+    Raises:
+        UserError: see :class:`FileSource`; or the encoder cannot be read as a network, does not take such images, or
+            gives no finite latent vectors of the generator's length for them, or such that depend on more than their
+            image.
+    """
+
+    def __init__(self, config: GeneratorConfig, image_shape: tuple[int, int, int], *, device: torch.device) -> None:
+        super().__init__(config, image_shape, device=device)
+        assert config.encoder is not None
+        self.encoder = Network(expanded(config.encoder), device=device)
+        probes = self.draw(random_genes(self.space, _ENCODED, torch.Generator().manual_seed(0))).cpu()
+        try:
+            found = self.encoder(in_pixels(probes, self.pixels))
+        except UserError:
+            raise
+        except Exception as error:  # whatever a network raises
+            raise UserError(
+                f"The encoder {self.encoder.name} does not take images of {shape_text(image_shape)} ({reason(error)}); "
+                "give the one that was trained with the generator."
+            ) from error
+        if tuple(found.shape) not in ((_ENCODED, self.latent_dim), (_ENCODED, self.latent_dim, 1, 1)):
+            raise UserError(
+                f"The encoder {self.encoder.name} gives an output of shape {tuple(found.shape)} for {_ENCODED} images; "
+                f"save it so that it gives the {self.latent_dim} values of the generator's latent vector for each."
+            )
+        if not bool(found.isfinite().all()):
+            raise UserError(
+                f"The encoder {self.encoder.name} gives values that are not finite; train it again, or check "
+                "--generator-pixels."
+            )
+        self._check_genes(probes)
+
+    def _check_genes(self, images: torch.Tensor) -> None:
+        """Genes are a function of their image alone, but for the last digits, so that a run can be repeated."""
+        found = self.encode(images)
+        if _genes_differ(found, self.encode(images)):
+            raise UserError(
+                f"The encoder {self.encoder.name} gives another latent vector when it is handed the same image again; "
+                "save it so that it gives the mean, without noise or dropout."
+            )
+        alone = torch.cat([self.encode(image) for image in images.split(1)])
+        if _genes_differ(found, alone) or _genes_differ(found.flip(0), self.encode(images.flip(0))):
+            raise UserError(
+                f"The latent vector that the encoder {self.encoder.name} gives for an image depends on the others in "
+                "its batch, as with batch normalisation in training mode; save it after network.eval()."
+            )
+
+    def encode(self, images: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
+        """float32 (N, latent_dim) on the CPU for uint8 (N, C, H, W); the labels are not asked for.
+
+        Raises:
+            RunError: the encoder fails, or gives values that are not finite.
+        """
+        if len(images) == 0:
+            return torch.empty(0, self.latent_dim)
+        try:
+            genes = in_equal_parts(self._genes, images)
+        except UserError:
+            raise
+        except Exception as error:  # whatever a network raises; what it was is the cause
+            raise RunError(f"The encoder {self.encoder.name} fails ({reason(error)}).") from error
+        if not bool(genes.isfinite().all()):
+            raise RunError(f"The encoder {self.encoder.name} gives values that are not finite for some images.")
+        return genes
+
+    def _genes(self, images: torch.Tensor) -> torch.Tensor:
+        return self.encoder(in_pixels(images, self.pixels)).to("cpu", torch.float32).flatten(1)
+
+
+def _genes_differ(genes: torch.Tensor, others: torch.Tensor) -> bool:
+    """Whether genes differ by more than the last digits of a sum."""
+    return not torch.allclose(genes, others, rtol=1e-3, atol=1e-3 * (1 + float(genes.abs().max())))
+
+
+class FileFamily(Family):
+    """Nothing is trained: the file that ``[generator]`` names is opened and tried out."""
+
+    name = "file"
+    brought = True
+    hints: ClassVar = {"encoder": "add --generator-encoder FILE", "discriminator": "add --discriminator FILE"}
+
+    def gives(self, config: CompareConfig) -> Needs:
+        """See the base class; as the files that come with the generator allow."""
+        given: dict[Need, str | None] = {
+            "encoder": config.generator.encoder,
+            "discriminator": config.generator.discriminator,
+        }
+        return super().gives(config) | {need for need, file in given.items() if file is not None}
+
+    def check(self, config: CompareConfig) -> None:
+        """See the base class."""
+        if config.generator.file is None:
+            raise UserError("The source is a file, but none is named; add --generator FILE and --latent-dim N.")
+
+    def supports(self, image_shape: tuple[int, int, int]) -> None:
+        """See the base class; what a file draws is found out when it is opened."""
+
+    def try_out(self, config: CompareConfig, image_shape: tuple[int, int, int], device: torch.device) -> None:
+        """See the base class."""
+        _opened(config.generator, image_shape, device)
+
+    def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
+        """See the base class."""
+        own = config.generator
+        assert own.file is not None
+        source, scorer = _opened(own, split.data.image_shape, context.device)
+        facts = {
+            "kind": f"your own, {source.network.format}",
+            "file": source.network.name,
+            "latent vector": f"{source.latent_dim} values, {own.prior}",
+            "pixels": f"{source.pixels} ({'found out' if source.detected else 'as said'})",
+            "discriminator": "none given, so that there is no discriminator filter"
+            if scorer is None
+            else scorer.network.name,
+            "compared with": f"{len(split.rows[0]):,} real images, which it may or may not have been trained on",
+            "held out": f"{len(split.rows[1]):,} real images",
+        }
+        if isinstance(source, EncodingFileSource):
+            facts["encoder"] = source.encoder.name
+        context.progress.say(
+            f"Pictures come from {source.network.name}, {source.network.format}: {facts['latent vector']}; pixels "
+            f"{facts['pixels']}; discriminator: {facts['discriminator']}."
+        )
+        return ImageSource(source, scorer, Path(own.file), facts)
+
+
+def _opened(
+    own: GeneratorConfig, image_shape: tuple[int, int, int], device: torch.device
+) -> tuple[FileSource, FileScorer | None]:
+    """The generator of the settings, with its encoder where they name one, and its discriminator.
+
+    Raises:
+        UserError: a file does not do what is said of it.
+    """
+    source = (FileSource if own.encoder is None else EncodingFileSource)(own, image_shape, device=device)
+    if own.discriminator is None:
+        return source, None
+    path = Path(own.discriminator)
+    return source, FileScorer(path, pixels=source.pixels, image_shape=image_shape, device=device)

@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
+import platform
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 
+from diffgen.config import CompareConfig, GanConfig, SplitConfig
+from diffgen.config.migration import stable_names
+from diffgen.data.split import DataSplit
+from diffgen.errors import UserError
+from diffgen.events import Progress
+from diffgen.features.base import FeatureExtractor
 from diffgen.gan_training import checkpoint
-from diffgen.gan_training.header import class_labels
-from diffgen.gan_training.networks import DcganDiscriminator, DcganGenerator, folded, to_uint8, to_unit
+from diffgen.gan_training.checkpoint import class_labels, read_header
+from diffgen.gan_training.monitor import GanMonitor, Measurement, collapse
+from diffgen.gan_training.networks import (
+    DcganDiscriminator,
+    DcganGenerator,
+    check_image_shape,
+    check_resize,
+    folded,
+    to_uint8,
+    to_unit,
+)
+from diffgen.gan_training.trainer import TrainedGan, train
+from diffgen.models.loading import file_digest
 from diffgen.origins import Origins
-from diffgen.sources.base import Source
-from diffgen.sources.learned.inversion import Inversion, descended, inverted
+from diffgen.parts import Needs
+from diffgen.runs.artifacts import Artifact
+from diffgen.seeding import seeded
+from diffgen.sources import gan as gan_loader
+from diffgen.sources.base import Family, FamilyContext, ImageSource, Source
+from diffgen.sources.learned.inversion import Inversion, InversionLesson, descended, inverted
+from diffgen.sources.learned.kept import Recipe, default_steps, obtain
+from diffgen.sources.learned.training import Plan
 from diffgen.sources.space import latent_space, random_genes
-from diffgen.types import Scorer
+from diffgen.types import ImageSet, Scorer
+from diffgen.wording import percent
 
 _ON_CPU = 32  # pictures drawn at once
 _ENCODING_STEPS, _ENCODING_RATE = 30, 0.1
@@ -127,3 +157,235 @@ def load(path: Path, *, device: torch.device) -> tuple[Source, Scorer | None, ch
         DiscriminatorScorer(stored.discriminator, device=device),
         stored,
     )
+
+
+_SPLIT_SEED = "split seed"
+_FORMAT = "diffgen-gan-encoder-1"
+_BATCH, _STEPS = 64, 1_000  # of the encoder's training
+_MEND = "Search from encoded images with --source vae or vq, which draw them again as they are."
+
+
+class GanFamily(Family):
+    """A GAN that is trained on the data once, or one that was trained before and is named by ``gan_file``."""
+
+    name = "gan"
+
+    def gives(self, config: CompareConfig) -> Needs:
+        """See the base class."""
+        return super().gives(config) | {"encoder", "discriminator"}
+
+    def check(self, config: CompareConfig) -> None:
+        """See the base class."""
+        super().check(config)
+        check_resize(config.resize)
+
+    def supports(self, image_shape: tuple[int, int, int]) -> None:
+        """See the base class."""
+        check_image_shape(image_shape)
+
+    def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
+        """See the base class."""
+        if config.gan_file is None:
+            made = prepare_gan(split, config.gan, context)
+        else:
+            path = Path(config.gan_file)
+            found = gan_loader.load(path, device=context.device)
+            context.progress.say(f"Pictures come from the GAN {path.name}; nothing to train.")
+            made = _image_source(path, found, split)
+        return prepare_encoder(made, split, context) if context.encoding else made
+
+
+def prepare_encoder(made: ImageSource, split: DataSplit, context: FamilyContext) -> ImageSource:
+    """The same with an encoder for the generator, from the cache or newly trained.
+
+    Raises:
+        RunError: the training diverged.
+        Stopped: the work was stopped.
+    """
+    source = made.source
+    assert isinstance(source, gan_loader.GanSource) and made.artifact is not None
+    generator = source.network
+    with seeded(0):
+        encoder = Inversion(source.image_shape, latent_dim=generator.latent_dim, classes=generator.classes)
+    encoder.to(context.device)
+    steps = default_steps(len(split.rows[0]), _BATCH, _STEPS)
+    recipe = Recipe(_FORMAT, {"gan": file_digest(made.artifact)}, Plan("the GAN's encoder", steps, _BATCH, 0), _MEND)
+    lesson = partial(InversionLesson, encoder, generator, device=context.device)
+    kept = obtain(recipe, split, context, {"encoder": encoder}, lesson, dict)
+    source.encoder = encoder
+    found = f"trained for {kept.header['steps']:,} updates; draws held-out images again within {kept.decibels:.1f} dB"
+    return replace(made, facts={**made.facts, "encoder": f"{found}, before its descent"})
+
+
+_Loaded = tuple[Source, Scorer | None, checkpoint.GanCheckpoint]
+
+
+def prepare_gan(split: DataSplit, config: GanConfig, context: FamilyContext) -> ImageSource:
+    """The GAN of a data set, from the cache or newly trained.
+
+    Raises:
+        UserError: no network fits the image size.
+        RunError: the training diverged.
+    """
+    check_image_shape(split.data.image_shape)
+    progress = context.progress
+
+    def load(file: Path) -> _Loaded:
+        found = gan_loader.load(file, device=context.device)
+        progress.say(f"The GAN for this data set is in the cache ({file.name}); nothing to train.")
+        return found
+
+    def make(file: Path) -> _Loaded:
+        count = len(split.rows[0])
+        progress.say(f"Training a GAN on {count:,} images and their transformations (kept for the next run).")
+        train_and_save(split, config, context, file)
+        return gan_loader.load(file, device=context.device)
+
+    artifact = gan_artifact(split, config, context.device)
+    found = artifact.obtain(load, make, progress)
+    wrong = found[2].header["wrong"]
+    if wrong:
+        progress.warn(complaint(wrong))
+    return _image_source(artifact.path, found, split)
+
+
+def _image_source(path: Path, found: _Loaded, split: DataSplit) -> ImageSource:
+    source, scorer, stored = found
+    facts = gan_facts(stored.header, real=len(split.rows[0]), held_out=len(split.rows[1]))
+    return ImageSource(source, scorer, path, {**facts, "checkpoint": path.name})
+
+
+def split_of_gan(file: str | Path, data: ImageSet, config: SplitConfig, progress: Progress) -> SplitConfig:
+    """The split that a GAN's file was trained with, so that no held-out image trained it.
+
+    Raises:
+        UserError: the file is no such checkpoint, or its images have another shape than the data's.
+    """
+    path = Path(file)
+    if not path.is_file():
+        raise UserError(f"There is no GAN {path}; make one with 'diffgen train-gan DATA --output {path.name}'.")
+    header = read_header(path)
+    made, wanted = header.get("image_shape"), list(data.image_shape)
+    if made != wanted:
+        raise UserError(f"The GAN {path} draws images of {made}, but the data are {wanted}; give the one of this data.")
+    if header.get("data") != data.digest:
+        progress.warn(
+            f"The GAN {path.name} was trained on other images than {data.source}; some of those that the filters are "
+            "calibrated on may have trained it."
+        )
+        return config
+    try:
+        return split_in_header(header)
+    except (KeyError, TypeError, ValueError, UserError) as error:
+        raise UserError(f"The GAN {path} does not say which images it was trained on; train it anew.") from error
+
+
+def split_in_header(header: dict[str, Any]) -> SplitConfig:
+    """The split that a GAN was trained with.
+
+    Raises:
+        KeyError, TypeError, ValueError, UserError: the header does not say it.
+    """
+    gan = header["gan"]
+    return SplitConfig(holdout=float(gan["holdout"]), seed=int(header.get(_SPLIT_SEED, gan["seed"])))
+
+
+def gan_artifact(split: DataSplit, config: GanConfig, device: torch.device) -> Artifact:
+    """A data set's GAN in the cache."""
+    return Artifact("gan", made_from(split, config, device))
+
+
+def made_from(split: DataSplit, config: GanConfig, device: torch.device) -> dict[str, Any]:
+    """What decides about a GAN's weights; its place in the cache follows from it."""
+    data = split.data
+    # in version 0.1 the GAN's settings decided about the split: where both have one seed, it is the same GAN
+    gan = {**stable_names("gan", asdict(config)), "holdout": split.config.holdout}
+    made: dict[str, Any] = {"data": data.digest, "gan": gan, "format": checkpoint.FORMAT, "device": device.type}
+    if split.config.seed != config.seed:
+        made[_SPLIT_SEED] = split.config.seed
+    if config.conditional and data.labels is not None:
+        present = np.unique(data.labels)
+        if len(present) <= present[-1]:
+            # the labels have gaps: version 0.1 took every number up to the largest for a class
+            made["class_labels"] = present.tolist()
+    return made
+
+
+def train_and_save(
+    split: DataSplit,
+    config: GanConfig,
+    context: FamilyContext,
+    path: Path,
+    *,
+    about: dict[str, Any] | None = None,
+    monitor: GanMonitor | None = None,
+    after_measurement: Callable[[Measurement], None] | None = None,
+) -> TrainedGan:
+    """Train a GAN on a data set and write its checkpoint; unfinished training beside it is taken up.
+
+    Args:
+        about: what else the checkpoint's header shall say.
+        monitor: the collapse guard, if not one made for this training.
+        after_measurement: is told every measurement of the guard, and may raise to end the training.
+
+    Raises:
+        RunError: the training diverged.
+    """
+    trained = train(
+        split.reference,
+        config,
+        labels=None if split.labels is None else split.labels[0],
+        monitor=monitor or make_monitor(split, context.encoder, GanMonitor),
+        device=context.device,
+        state=path.with_suffix(".unfinished"),
+        progress=context.progress,
+        after_measurement=after_measurement,
+    )
+    header = {
+        **made_from(split, config, context.device),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "source": split.data.source,
+        "seed": config.seed,
+        "wrong": None if trained.kept is None else collapse(trained.kept),
+        **(about or {}),
+    }
+    checkpoint.save(path, trained, width=config.width, about=header)
+    return trained
+
+
+_Monitor = TypeVar("_Monitor", bound=GanMonitor)
+
+
+def make_monitor(split: DataSplit, encoder: FeatureExtractor, kind: type[_Monitor]) -> _Monitor:
+    """The collapse guard of a data set: it knows which images train the GAN and which are held out."""
+    return kind(encoder, split.reference, split.held_out, *(split.labels or ()))
+
+
+def complaint(wrong: str) -> str:
+    """What to say of a GAN that is no good, and what to do about it."""
+    return (
+        f"The GAN is of little use: {wrong}. Train it longer (--gan-schedule thorough), with another seed "
+        "(--gan-seed), or give it more images; few triggers are to be expected from this one."
+    )
+
+
+def gan_facts(header: dict[str, Any], *, real: int, held_out: int) -> dict[str, str]:
+    """What a report says about a GAN, name -> text."""
+    kind = "class-conditional DCGAN" if header["classes"] else "DCGAN"
+    facts = {
+        "kind": f"{kind}, hinge loss, spectral norm, moving average",
+        "latent vector": f"{header['latent_dim']} values, normal"
+        + (f", and one of {header['classes']} classes" if header["classes"] else ""),
+        "trained on": f"{header['training_images']:,} images ({real:,} real, and transformed)",
+        "updates": f"{header['steps']:,}, kept as it was after {header['kept_step']:,}",
+        "held out": f"{held_out:,} real images",
+    }
+    kept = next((each for each in header["readings"] if each["step"] == header["kept_step"]), None)
+    if kept is not None:
+        facts["recognised"] = f"{percent(kept['recognised'])} of its images (by the data set's own encoder)"
+        worst = percent(kept["least_covered"])
+        facts["covered"] = f"{percent(kept['covered'])} of the real images, {worst} in the worst class"
+    if header["wrong"]:
+        facts["warning"] = header["wrong"]
+    return facts

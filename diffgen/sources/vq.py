@@ -3,27 +3,256 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
+import torch
+import torch.nn.functional as F
 from torch import nn
 
 from diffgen.config import CompareConfig
+from diffgen.config.images import SEEDS
 from diffgen.config.schema import Many, Maybe, SettingError, setting, settings
-from diffgen.config.split import SEEDS
 from diffgen.data.split import DataSplit
+from diffgen.gan_training.networks import to_unit
+from diffgen.gan_training.trainer import autocast, has_bfloat16
 from diffgen.parts import Needs
 from diffgen.seeding import seeded
 from diffgen.sources.base import Family, FamilyContext, ImageSource
-from diffgen.sources.learned.adversaries import (
-    AdversarialLesson,
-    AdversaryScorer,
-    CodeDiscriminator,
-    ImageDiscriminator,
-)
-from diffgen.sources.learned.codes_source import CodesSource, known_codes
-from diffgen.sources.learned.codes_space import Codes
+from diffgen.sources.learned.codes import Codes, CodesSource, known_codes
 from diffgen.sources.learned.kept import Recipe, check_sides, default_steps, obtain
-from diffgen.sources.learned.quantised import QuantisedCoder, QuantisedLesson, codebook_size
+from diffgen.sources.learned.networks import SpatialDecoder, SpatialEncoder, in_equal_parts, map_sides
 from diffgen.sources.learned.training import Plan
+
+_WIDTH = 128  # channels of the widest map
+_LEARNING_RATE = 1e-3
+_MOST_GRADIENT = 1.0  # norm
+_SLACK = 1e-3  # by which the outermost step is reached at all (the paper's epsilon)
+
+
+class QuantisedCoder(nn.Module):
+    """See :class:`diffgen.sources.learned.codes.Coder`.
+
+    Args:
+        image_shape: (C, H, W).
+        levels: how many steps each value of a cell has; the product is the size of the codebook.
+
+    Attributes:
+        map: shape of a code, (values, h, w).
+        updates: int64 scalar, those made in training.
+    """
+
+    updates: torch.Tensor
+    _low: torch.Tensor
+    _high: torch.Tensor
+    _half: torch.Tensor
+    _levels: torch.Tensor
+
+    def __init__(self, image_shape: tuple[int, int, int], *, levels: Sequence[int]) -> None:
+        super().__init__()
+        self.map = (len(levels), *map_sides(image_shape))
+        self.encoder = SpatialEncoder(image_shape, width=_WIDTH, outputs=len(levels))
+        self.decoder = SpatialDecoder(image_shape, width=_WIDTH, inputs=len(levels))
+        self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
+        for name, values in (
+            ("_levels", [float(each) for each in levels]),
+            ("_half", [float(each // 2) for each in levels]),
+            ("_low", [-float(each // 2) for each in levels]),
+            ("_high", [float((each - 1) // 2) for each in levels]),
+        ):
+            self.register_buffer(name, torch.tensor(values).reshape(1, -1, 1, 1), persistent=False)
+
+    def bounds(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Least and largest value of each gene, float32 (length,) both."""
+        low, high = ((each / self._half).expand(1, *self.map).flatten() for each in (self._low, self._high))
+        return low.cpu(), high.cpu()
+
+    def codes(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Codes of images before they are rounded, (N, *map), within the bounds."""
+        return self.bounded(self.encoder(pixels).float())
+
+    def bounded(self, values: torch.Tensor) -> torch.Tensor:
+        """Any values brought between the outermost steps, the paper's ``bound``, divided by half their number."""
+        reach = (self._levels - 1) * (1 + _SLACK) / 2
+        aside = (self._levels % 2 == 0).to(values.dtype) / 2  # an even number of steps has none in its middle
+        codes = torch.tanh(values + torch.atanh(aside / reach)) * reach - aside
+        return codes / self._half
+
+    def rounded(self, codes: torch.Tensor) -> torch.Tensor:
+        """Codes (N, *map) at the nearest whole steps; gradients pass as if nothing was rounded."""
+        steps = torch.minimum(torch.maximum((codes * self._half).round(), self._low), self._high) / self._half
+        return codes + (steps - codes).detach() if codes.requires_grad else steps
+
+    def drawn(self, codes: torch.Tensor) -> torch.Tensor:
+        """Pixels float32 (N, C, H, W) of codes that are rounded already."""
+        pixels: torch.Tensor = self.decoder(codes).float()
+        return pixels
+
+    def genes(self, pixels: torch.Tensor) -> torch.Tensor:
+        codes = self.codes(pixels)
+        # the outermost step is overshot by the slack
+        return torch.minimum(torch.maximum(codes, self._low / self._half), self._high / self._half).flatten(1)
+
+    def pixels(self, genes: torch.Tensor) -> torch.Tensor:
+        return self.drawn(self.rounded(genes.reshape(len(genes), *self.map)))
+
+
+class QuantisedLesson:
+    """See :class:`diffgen.sources.learned.training.Lesson`.
+
+    Args:
+        coder: to be trained, on ``device``.
+        device: where it is.
+    """
+
+    def __init__(self, coder: QuantisedCoder, *, device: torch.device) -> None:
+        # channels last: convolutions are quicker so
+        self.coder = coder.to(memory_format=torch.channels_last)
+        self.networks: dict[str, nn.Module] = {"coder": self.coder}
+        self.optimisers: dict[str, torch.optim.Optimizer] = {
+            "coder": torch.optim.Adam(coder.parameters(), lr=_LEARNING_RATE)
+        }
+        self.device = device
+        self.half = has_bfloat16(device)
+
+    def update(self, images: torch.Tensor, rng: torch.Generator) -> dict[str, torch.Tensor]:
+        """One step down the mean square of the difference in [-1, 1]."""
+        pixels = to_unit(images)
+        with autocast(self.device, enabled=self.half):
+            codes = self.coder.codes(pixels)
+            drawn = self.coder.drawn(self.coder.rounded(codes))
+        error = F.mse_loss(drawn, pixels)
+        extra = self.beside(pixels, codes, rng)
+        self.optimisers["coder"].zero_grad(set_to_none=True)
+        (error + sum(extra.values(), torch.zeros((), device=self.device))).backward()
+        nn.utils.clip_grad_norm_(self.coder.parameters(), _MOST_GRADIENT)
+        self.optimisers["coder"].step()
+        self.coder.updates += 1
+        return {"loss": error.detach(), **{name: value.detach() for name, value in extra.items()}}
+
+    def beside(self, pixels: torch.Tensor, codes: torch.Tensor, rng: torch.Generator) -> dict[str, torch.Tensor]:
+        """Losses besides that of drawing images again, by name."""
+        return {}
+
+    def error(self, images: torch.Tensor) -> float:
+        """Mean square of the difference in [-1, 1] between images and what is drawn from their rounded codes."""
+        pixels = to_unit(images.to(self.device))
+        with autocast(self.device, enabled=self.half):
+            drawn = self.coder.pixels(self.coder.genes(pixels))
+        return float((drawn.clamp(-1, 1) - pixels).square().mean())
+
+
+def codebook_size(levels: Sequence[int]) -> int:
+    """How many codes a cell can have."""
+    return math.prod(levels)
+
+
+_ADVERSARIAL_RATE = 2e-4
+_BETAS = (0.5, 0.999)  # as in DCGAN
+_WEIGHT = 0.01  # of deceiving; a loss of 0.7 nats is then less than what images lose by being drawn again
+
+
+class CodeDiscriminator(nn.Sequential):
+    """Codes (N, *map) to scores (N, 1), by three dense layers."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__(
+            nn.Flatten(),
+            nn.Linear(length, 256),
+            nn.LeakyReLU(0.2),
+            nn.Linear(256, 64),
+            nn.LeakyReLU(0.2),
+            nn.Linear(64, 1),
+        )
+
+
+class ImageDiscriminator(nn.Sequential):
+    """Images (N, C, H, W) in [-1, 1] to scores (N, 1), by five convolutions and two dense layers."""
+
+    def __init__(self, image_shape: tuple[int, int, int]) -> None:
+        channels, height, width = image_shape
+        layers: list[nn.Module] = []
+        before = channels
+        for after, stride in ((32, 2), (64, 2), (128, 2), (128, 1), (128, 1)):
+            layers += [nn.Conv2d(before, after, 3, stride=stride, padding=1), nn.LeakyReLU(0.2)]
+            before = after
+            height, width = -(-height // stride), -(-width // stride)
+        super().__init__(
+            *layers, nn.Flatten(), nn.Linear(before * height * width, 128), nn.LeakyReLU(0.2), nn.Linear(128, 1)
+        )
+
+
+class AdversarialLesson(QuantisedLesson):
+    """The auto-encoder first for itself, then with its two adversaries.
+
+    Args:
+        coder: to be trained, on ``device``.
+        on_codes, on_images: the discriminators, on ``device``.
+        share: of the other code in a mixed one, Argus's alpha.
+        alone: updates without them at first.
+        device: where all is.
+    """
+
+    def __init__(
+        self,
+        coder: QuantisedCoder,
+        on_codes: CodeDiscriminator,
+        on_images: ImageDiscriminator,
+        *,
+        share: float,
+        alone: int,
+        device: torch.device,
+    ) -> None:
+        super().__init__(coder, device=device)
+        self._adversaries = {"on_codes": on_codes, "on_images": on_images.to(memory_format=torch.channels_last)}
+        self.networks |= self._adversaries
+        self.optimisers |= {
+            name: torch.optim.Adam(network.parameters(), lr=_ADVERSARIAL_RATE, betas=_BETAS)
+            for name, network in self._adversaries.items()
+        }
+        self._share, self._alone = share, alone
+
+    def beside(self, pixels: torch.Tensor, codes: torch.Tensor, rng: torch.Generator) -> dict[str, torch.Tensor]:
+        """What it costs not to deceive; the adversaries are trained first, on the same images."""
+        if int(self.coder.updates) < self._alone:
+            return {}
+        with autocast(self.device, enabled=self.half):
+            mixed = codes.lerp(codes.roll(1, 0), self._share)
+            drawn = self.coder.drawn(self.coder.rounded(mixed))
+        seen = {"on_codes": (codes, mixed), "on_images": (pixels, drawn)}
+        for name, network in self._adversaries.items():
+            real, other = (each.detach() for each in seen[name])
+            self.optimisers[name].zero_grad(set_to_none=True)
+            (_doubt(network, real, 1.0, self) + _doubt(network, other, 0.0, self)).backward()
+            self.optimisers[name].step()
+        deceived = {}
+        for name, network in self._adversaries.items():
+            network.requires_grad_(False)
+            deceived[name] = _WEIGHT * _doubt(network, seen[name][1], 1.0, self)
+            network.requires_grad_(True)
+        return deceived
+
+
+def _doubt(network: nn.Module, seen: torch.Tensor, real: float, lesson: QuantisedLesson) -> torch.Tensor:
+    """Cross-entropy of what a discriminator says of things that are all real, or are all not."""
+    with autocast(lesson.device, enabled=lesson.half):
+        scores: torch.Tensor = network(seen).float()
+    return F.binary_cross_entropy_with_logits(scores, torch.full_like(scores, real))
+
+
+class AdversaryScorer:
+    """The discriminator on images; see :class:`diffgen.types.Scorer`. Scores are log-odds of being real."""
+
+    def __init__(self, network: ImageDiscriminator, *, device: torch.device) -> None:
+        self._network = network
+        self._device = device
+
+    @torch.inference_mode()
+    def score(self, images: torch.Tensor) -> torch.Tensor:
+        """float32 (N,) for uint8 (N, C, H, W)."""
+        if len(images) == 0:
+            return torch.empty(0, device=self._device)
+        return in_equal_parts(lambda part: self._network(to_unit(part)).squeeze(1), images.to(self._device))
+
 
 FORMAT = "diffgen-vq-source-1"
 _BATCH, _STEPS = 64, 1_500

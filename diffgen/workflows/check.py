@@ -8,13 +8,12 @@ from typing import Any, Unpack
 
 from diffgen.comparison import stages
 from diffgen.comparison.black_boxes import resume_command
-from diffgen.comparison.named_settings import check_config, settled
+from diffgen.comparison.named_settings import check_config, settled, stored_settings
 from diffgen.comparison.plan import Plan, Prepared
 from diffgen.comparison.requirements import needs_of
 from diffgen.comparison.settings_file import parts
 from diffgen.comparison.settle import Request, settled_plan
 from diffgen.comparison.stages import CompareResult
-from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CheckConfig, ModelSpec, applied, from_dict, replace
 from diffgen.config.named import NamedCheckSettings, keys, layer
 from diffgen.errors import DiffgenError, UserError

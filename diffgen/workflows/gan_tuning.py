@@ -21,15 +21,14 @@ from diffgen.events import Listener, Progress
 from diffgen.features import cells as cell_store
 from diffgen.features.base import FeatureExtractor
 from diffgen.gan_training.augmentation import TRANSFORMATIONS
-from diffgen.gan_training.header import add_to_header, read_header
-from diffgen.gan_training.kid_monitor import KidMonitor
-from diffgen.gan_training.monitor import MIN_HELD_OUT, Measurement, collapse
-from diffgen.gan_training.schedule import number_of_steps, steps_between_readings
+from diffgen.gan_training.checkpoint import add_to_header, read_header
+from diffgen.gan_training.monitor import MIN_HELD_OUT, KidMonitor, Measurement, collapse
 from diffgen.gan_training.scores import GeneratorScores, score_generator
+from diffgen.gan_training.trainer import number_of_steps, steps_between_readings
 from diffgen.runs.files import write_whole
 from diffgen.sources import gan as gan_loader
 from diffgen.sources.base import FamilyContext, Source
-from diffgen.sources.gan_family import make_monitor, train_and_save
+from diffgen.sources.gan import make_monitor, train_and_save
 from diffgen.sources.space import random_genes
 from diffgen.threads import all_threads
 from diffgen.types import ImageSet

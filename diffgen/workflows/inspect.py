@@ -17,7 +17,7 @@ from diffgen.comparison.preprocessings import PREPARED, Candidate, Plan, Trials
 from diffgen.comparison.real_data import load_for
 from diffgen.comparison.smells import FEW_RIGHT
 from diffgen.config import DEFAULT_PREPROCESSING, CompareConfig, ModelSpec, Preprocessing, applied, is_address, replace
-from diffgen.config.sizes import ExifRule, FitRule
+from diffgen.config.images import ExifRule, FitRule
 from diffgen.data.resize import size_text
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken

@@ -12,8 +12,8 @@ import numpy as np
 
 from diffgen.comparison.black_boxes import load_spec
 from diffgen.comparison.label_order import places_of
+from diffgen.comparison.named_settings import stored_settings
 from diffgen.comparison.opened_run import OpenedRun
-from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import LabelConfig, ModelSpec
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
@@ -36,7 +36,7 @@ from diffgen.runs.outputs import filled, output_folder
 from diffgen.runs.results import read_finished
 from diffgen.runs.triggers import TriggerTable
 from diffgen.sampling import random_rows
-from diffgen.sources.layout import LatentLayout
+from diffgen.sources.space import LatentLayout
 from diffgen.tasks.classification import role_name
 from diffgen.types import Float32Array, Int64Array, several
 

@@ -11,12 +11,12 @@ import torch
 
 from diffgen.comparison.black_boxes import resume_command
 from diffgen.comparison.machine import device_name, versions
+from diffgen.comparison.named_settings import stored_settings
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.plan import Objects, Plan
 from diffgen.comparison.preflight import prepare_models
 from diffgen.comparison.settle import check_same_answers
 from diffgen.comparison.stages import CompareResult, attach_answers
-from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import ModelSpec
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from diffgen.comparison.classes import without_labels
-from diffgen.comparison.domain_encoder import prepare_encoder
+from diffgen.comparison.filter_chain import prepare_encoder
 from diffgen.comparison.label_order import announce_order, in_order, order_of_labels, shifted
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.real_data import load_stored
@@ -21,7 +21,7 @@ from diffgen.config import CompareConfig, ModelSpec, SelectorConfig, roles, to_d
 from diffgen.data.split import DataSplit, split_rows
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
-from diffgen.features.vgg16 import Vgg16
+from diffgen.features.pretrained import Vgg16
 from diffgen.labels.store import SOURCES, UNLABELLED
 from diffgen.models import BlackBox
 from diffgen.models.wording import shape_text

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from diffgen.comparison.auto_encoder import prepare_auto_encoder
 from diffgen.comparison.black_boxes import match_classes
-from diffgen.comparison.filter_chain import make_pipeline
+from diffgen.comparison.filter_chain import make_pipeline, prepare_auto_encoder
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.preflight import prepare_models
 from diffgen.comparison.requirements import needs_of

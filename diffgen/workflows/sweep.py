@@ -232,7 +232,7 @@ def _check_whole(run: Path) -> None:
     Raises:
         UserError: it cannot; other commands would be given another folder, but a sweep's runs have their places.
     """
-    from diffgen.comparison.stored_settings import stored_settings
+    from diffgen.comparison.named_settings import stored_settings
 
     if not any(os.path.lexists(run / name) for name in OWN):
         return

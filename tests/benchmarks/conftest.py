@@ -20,7 +20,7 @@ from diffgen.data.split import DataSplit
 from diffgen.events import Progress
 from diffgen.features import cells
 from diffgen.sources.base import FamilyContext
-from diffgen.sources.gan_family import prepare_gan
+from diffgen.sources.gan import prepare_gan
 from diffgen.workflows.compare import compare
 from diffgen.workflows.demo import (
     convolutional_classifier,

@@ -17,7 +17,7 @@ from diffgen.events import Progress
 from diffgen.features import cells
 from diffgen.sampling import random_rows
 from diffgen.sources.base import FamilyContext
-from diffgen.sources.gan_family import prepare_gan
+from diffgen.sources.gan import prepare_gan
 from tests.benchmarks.conftest import SMALL
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from diffgen.gan_training.header import read_header
+from diffgen.gan_training.checkpoint import read_header
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from diffgen.config import CompareConfig, FilterConfig, SplitConfig
 from diffgen.data import load
 from diffgen.data.split import DataSplit
 from diffgen.events import Progress
-from diffgen.features.recognition import NO_LABEL
+from diffgen.features.jury import NO_LABEL
 from diffgen.types import ImageSet, Int64Array
 
 _CONFIG = CompareConfig(filters=FilterConfig(filters={"jury": {"shown": 6_000}}))

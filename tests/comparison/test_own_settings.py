@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from diffgen.comparison.image_source import settled_generator
-from diffgen.comparison.own_settings import with_own_settings
-from diffgen.comparison.requirements import check_settings
+from diffgen.comparison.requirements import check_settings, with_own_settings
 from diffgen.config import CompareConfig, SourceConfig
-from diffgen.config.tables import settings_among
+from diffgen.config.plain import settings_among
 from diffgen.errors import UserError
 from diffgen.sources.operators import usual_operators
 from diffgen.sources.pipeline import DiffusersSettings

@@ -9,8 +9,8 @@ import torch
 
 from diffgen.data import load
 from diffgen.features import vae as vaes
-from diffgen.features.auto_encoder import AutoEncoder
 from diffgen.features.shrinking import shrunk
+from diffgen.features.vae import AutoEncoder
 
 
 @pytest.mark.parametrize("sides", [(28, 28), (30, 29), (9, 35)])

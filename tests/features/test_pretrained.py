@@ -15,9 +15,7 @@ from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.features import encoder as encoders
 from diffgen.features import loading
-from diffgen.features.inception import InceptionV3
-from diffgen.features.pretrained import MEAN, STD
-from diffgen.features.vgg16 import Vgg16
+from diffgen.features.pretrained import MEAN, STD, InceptionV3, Vgg16
 from diffgen.types import ImageSet
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from diffgen.features import encoder as encoders
 from diffgen.features import vae as vaes
-from diffgen.features.auto_encoder import AutoEncoder
 from diffgen.features.shrinking import lesson_rows, lessons, shrunk, shrunk_shape, shrunk_sides
+from diffgen.features.vae import AutoEncoder
 from diffgen.filters import NeighborsFilter, ReconstructionFilter, SsimFilter
 
 SIDES = st.integers(1, 1024)

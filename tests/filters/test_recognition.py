@@ -9,8 +9,7 @@ import torch
 
 from diffgen.data import load
 from diffgen.features import jury as juries
-from diffgen.features.jury import certainty
-from diffgen.features.recognition import Recogniser
+from diffgen.features.jury import Recogniser, certainty
 from diffgen.filters import FilterPipeline, RecognitionFilter
 
 

@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 from diffgen.config import GanConfig
 from diffgen.errors import RunError, UserError
 from diffgen.gan_training import checkpoint
-from diffgen.gan_training.header import class_labels
+from diffgen.gan_training.checkpoint import class_labels
 from diffgen.gan_training.networks import to_uint8, to_unit
 from diffgen.gan_training.trainer import TrainedGan, train
 

@@ -8,8 +8,7 @@ import torch
 from diffgen.config import GanConfig, replace
 from diffgen.features import encoder as encoders
 from diffgen.gan_training.monitor import GanMonitor, Measurement, collapse, stand_still
-from diffgen.gan_training.schedule import SCHEDULES, Schedule
-from diffgen.gan_training.trainer import train
+from diffgen.gan_training.trainer import SCHEDULES, Schedule, train
 from diffgen.types import ImageSet
 
 

@@ -1,4 +1,4 @@
-"""diffgen.gan_training.schedule"""
+"""diffgen.gan_training.trainer"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diffgen.config import GanConfig
-from diffgen.gan_training.schedule import SCHEDULES, number_of_steps, steps_between_readings
+from diffgen.gan_training.trainer import SCHEDULES, number_of_steps, steps_between_readings
 
 schedules = st.sampled_from(sorted(SCHEDULES))
 

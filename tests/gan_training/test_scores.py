@@ -16,10 +16,14 @@ from numpy.typing import NDArray
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.features import encoder as encoders
-from diffgen.gan_training.fid import frechet_distance
-from diffgen.gan_training.kid import kernel_distance, squared_discrepancy
 from diffgen.gan_training.manifold import manifold_scores
-from diffgen.gan_training.scores import GeneratorScores, score_generator
+from diffgen.gan_training.scores import (
+    GeneratorScores,
+    frechet_distance,
+    kernel_distance,
+    score_generator,
+    squared_discrepancy,
+)
 
 Array = NDArray[np.float64]
 

@@ -16,16 +16,14 @@ from diffgen.config import GanConfig, TuningConfig, replace
 from diffgen.errors import RunError, UserError
 from diffgen.events import Progress
 from diffgen.features import cells
-from diffgen.gan_training import tuning, tuning_space
-from diffgen.gan_training.fid import frechet_distance
-from diffgen.gan_training.kid import squared_discrepancy
-from diffgen.gan_training.kid_monitor import KidMonitor
-from diffgen.gan_training.monitor import GanMonitor, Measurement
+from diffgen.gan_training import tuning
+from diffgen.gan_training import tuning_outcome as tuning_space
+from diffgen.gan_training.monitor import GanMonitor, KidMonitor, Measurement
 from diffgen.gan_training.networks import to_uint8
-from diffgen.gan_training.sampler import SeededByTrial
-from diffgen.gan_training.schedule import SCHEDULES
+from diffgen.gan_training.scores import frechet_distance, squared_discrepancy
 from diffgen.gan_training.study_storage import open_storage
-from diffgen.gan_training.trainer import train
+from diffgen.gan_training.trainer import SCHEDULES, train
+from diffgen.gan_training.tuning import SeededByTrial
 from diffgen.gan_training.tuning_outcome import Tuned, outcome
 from diffgen.types import ImageSet
 

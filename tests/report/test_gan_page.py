@@ -14,13 +14,13 @@ from diffgen.data import load
 from diffgen.data.split import DataSplit
 from diffgen.events import Progress
 from diffgen.features import cells
-from diffgen.gan_training.header import add_to_header
+from diffgen.gan_training.checkpoint import add_to_header
 from diffgen.report.charts import Curve, curves_chart, trials_chart
 from diffgen.report.gan_page import GanReportData, render_gan_page
 from diffgen.sources.base import FamilyContext
-from diffgen.sources.gan_family import train_and_save
-from diffgen.workflows.gan_report import gan_report_data, write_gan_report
+from diffgen.sources.gan import train_and_save
 from diffgen.workflows.gan_tuning import score
+from diffgen.workflows.train_gan import gan_report_data, write_gan_report
 from tests.report.conftest import Page
 
 CPU = torch.device("cpu")

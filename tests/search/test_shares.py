@@ -17,7 +17,7 @@ from diffgen.search.operators import SpaceCrossover, SpaceMutation
 from diffgen.search.proposal import NEW_BEHAVIOUR, NEW_TRIGGER, NOT_ARCHIVED, Answers
 from diffgen.search.shares import ARMS, SharedMating, Shares
 from diffgen.sources.draws import NumpyDraws
-from diffgen.sources.seeds_space import SeedsAndOperators
+from diffgen.sources.seeds import SeedsAndOperators
 from diffgen.sources.space import Box, Crossing, Genes, Mutating, Space, WithCategories
 
 SEEDS = st.integers(0, 10_000)

@@ -14,8 +14,8 @@ from pymoo.operators.crossover.sbx import SBX
 from pymoo.operators.mutation.pm import PM
 
 from diffgen.sources.draws import NumpyDraws
-from diffgen.sources.learned.codes_space import Codes
-from diffgen.sources.seeds_space import SeedsAndOperators
+from diffgen.sources.learned.codes import Codes
+from diffgen.sources.seeds import SeedsAndOperators
 from diffgen.sources.space import Box, Crossing, Mutating, Space, WithCategories, WithClass
 from diffgen.sources.tensor_space import (
     Bounds,

@@ -15,7 +15,7 @@ from diffgen.config import SelectorConfig
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.features.encoder import DomainEncoder
-from diffgen.features.vgg16 import Vgg16
+from diffgen.features.pretrained import Vgg16
 from diffgen.selector.evaluation import Cost, evaluate
 from diffgen.selector.examples import A, B, make_examples, neither
 from diffgen.selector.forest import choose, cross_validated, fit_forest

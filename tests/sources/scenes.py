@@ -9,8 +9,7 @@ import torch
 from sklearn.datasets import load_sample_image
 
 from diffgen.data import load
-from diffgen.features.auto_encoder import AutoEncoder
-from diffgen.features.vae import train
+from diffgen.features.vae import AutoEncoder, train
 from diffgen.gan_training.augmentation import plain_background
 from diffgen.sources.operators import OPERATORS, Scene
 

@@ -16,15 +16,12 @@ from diffgen.errors import UserError
 from diffgen.events import Event, Message, Progress
 from diffgen.features.encoder import DomainEncoder
 from diffgen.sources.base import EncodingSource, FamilyContext, ImageSource
-from diffgen.sources.check import checked_source
 from diffgen.sources.draws import NumpyDraws
-from diffgen.sources.learned.adversaries import AdversarialLesson
 from diffgen.sources.learned.kept import Kept
-from diffgen.sources.learned.quantised import QuantisedCoder
-from diffgen.sources.registry import family_named
+from diffgen.sources.registry import checked_source, family_named
 from diffgen.sources.space import random_genes
 from diffgen.sources.vae import VaeSettings
-from diffgen.sources.vq import VqSettings
+from diffgen.sources.vq import AdversarialLesson, QuantisedCoder, VqSettings
 from diffgen.types import ImageSet
 
 CPU = torch.device("cpu")

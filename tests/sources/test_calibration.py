@@ -14,8 +14,7 @@ from diffgen.data import load
 from diffgen.data.split import DataSplit
 from diffgen.events import Progress
 from diffgen.features import jury as juries
-from diffgen.features.jury import certainty
-from diffgen.features.recognition import Recogniser
+from diffgen.features.jury import Recogniser, certainty
 from diffgen.gan_training.augmentation import plain_background
 from diffgen.runs.cache import cache_folder
 from diffgen.sources.calibration import KEPT, calibrated, image_count, prepare_ranges, probes

@@ -10,8 +10,7 @@ import pytest
 import torch
 from sklearn.datasets import load_sample_image
 
-from diffgen.features.auto_encoder import AutoEncoder
-from diffgen.features.vae import train
+from diffgen.features.vae import AutoEncoder, train
 from diffgen.sources import chains
 from diffgen.sources.chains import applied
 from diffgen.sources.operators import OPERATORS, Scene

@@ -1,4 +1,4 @@
-"""diffgen.sources.check: a generator of the user's own is tried out before a search rests on it."""
+"""diffgen.sources.registry: a generator of the user's own is tried out before a search rests on it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from diffgen.config import CompareConfig
 from diffgen.errors import UserError
 from diffgen.origins import Origins
 from diffgen.sources.base import Source
-from diffgen.sources.check import checked_source
+from diffgen.sources.registry import checked_source
 from diffgen.sources.space import Box
 from tests.techniques.encoding_sources import PixelSource
 

@@ -15,7 +15,7 @@ from diffgen.events import Event, Progress
 from diffgen.features import jury
 from diffgen.features.jury import Jury
 from diffgen.runs.cache import ENVIRONMENT
-from diffgen.sources.clearness import clearness, prepare_clearness
+from diffgen.sources.preferences import clearness, prepare_clearness
 from diffgen.types import ImageSet
 
 SILENT = Progress()

@@ -14,12 +14,17 @@ from diffgen.events import Event, Message, Progress
 from diffgen.features.encoder import DomainEncoder
 from diffgen.origins import read_recipe
 from diffgen.sources.base import EncodingSource, FamilyContext
-from diffgen.sources.check import checked_source
-from diffgen.sources.denoiser import DenoiserFamily, DenoiserSettings
+from diffgen.sources.denoiser import (
+    Denoiser,
+    DenoiserFamily,
+    DenoiserSettings,
+    DenoisingSource,
+    SeedsAndNoise,
+    restored,
+)
 from diffgen.sources.draws import NumpyDraws
-from diffgen.sources.learned.denoising import Denoiser, DenoisingSource, restored
 from diffgen.sources.learned.kept import Recipe
-from diffgen.sources.learned.noise_space import SeedsAndNoise
+from diffgen.sources.registry import checked_source
 from diffgen.sources.space import Mutating, random_genes
 from diffgen.types import ImageSet
 
@@ -150,7 +155,7 @@ def test_an_update_sees_no_more_pixels_of_large_images_than_of_small_ones(
 
 
 def test_it_learns_to_take_noise_away(source: DenoisingSource, digits: ImageSet) -> None:
-    from diffgen.sources.learned.denoising import DenoisingLesson
+    from diffgen.sources.denoiser import DenoisingLesson
 
     split = DataSplit(digits, CompareConfig().split)
     torch.manual_seed(0)

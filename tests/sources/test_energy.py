@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from diffgen.sources.energy import energies, seed_weights
+from diffgen.sources.preferences import energies, seed_weights
 
 ROWS = arrays.arrays(
     np.float32,

@@ -1,4 +1,4 @@
-"""diffgen.sources.file_encoder: a generator's file with an encoder that really finds its latent vectors."""
+"""diffgen.sources.file: a generator's file with an encoder that really finds its latent vectors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.features.encoder import DomainEncoder
 from diffgen.sources.base import EncodingSource, FamilyContext
-from diffgen.sources.file_encoder import EncodingFileSource
+from diffgen.sources.file import EncodingFileSource
 from diffgen.sources.registry import family_named
 from diffgen.sources.space import random_genes
 from diffgen.types import ImageSet

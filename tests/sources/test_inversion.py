@@ -16,10 +16,9 @@ from diffgen.gan_training import checkpoint
 from diffgen.gan_training.networks import DcganGenerator, to_unit
 from diffgen.gan_training.trainer import train as train_gan
 from diffgen.seeding import seeded
-from diffgen.sources import gan_family
+from diffgen.sources import gan as gan_family
 from diffgen.sources.base import FamilyContext, ImageSource
-from diffgen.sources.gan import GanSource
-from diffgen.sources.gan_family import GanFamily
+from diffgen.sources.gan import GanFamily, GanSource
 from diffgen.sources.learned.inversion import Inversion, InversionLesson, _in_any_order, descended
 from diffgen.sources.learned.training import Plan, train
 from diffgen.sources.space import random_genes

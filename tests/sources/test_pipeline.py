@@ -23,8 +23,7 @@ from diffgen.events import Progress
 from diffgen.features.encoder import DomainEncoder
 from diffgen.origins import read_recipe
 from diffgen.sources.base import EncodingSource, FamilyContext, ImageSource
-from diffgen.sources.pipeline import DiffusersFamily, DiffusersSettings
-from diffgen.sources.pipeline_files import WEIGHTS, read_pipeline
+from diffgen.sources.pipeline import WEIGHTS, DiffusersFamily, DiffusersSettings, read_pipeline
 from diffgen.sources.space import random_genes
 from diffgen.types import ImageSet
 

@@ -16,8 +16,7 @@ from diffgen.sources.base import Source
 from diffgen.sources.chains import applied
 from diffgen.sources.draws import NumpyDraws, UnsearchedDraws
 from diffgen.sources.operators import OPERATORS, STRENGTHS
-from diffgen.sources.seeds import SeedsSettings, SeedsSource
-from diffgen.sources.seeds_space import SeedsAndOperators
+from diffgen.sources.seeds import SeedsAndOperators, SeedsSettings, SeedsSource
 from diffgen.sources.space import Mutating, random_genes
 from diffgen.types import ImageSet
 from tests.sources.scenes import EVERY, scene_of

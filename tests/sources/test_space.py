@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diffgen.sources.draws import Draws, NumpyDraws, TorchDraws, UnsearchedDraws
-from diffgen.sources.layout import LatentLayout
 from diffgen.sources.space import (
     Box,
     Crossing,
     Genes,
+    LatentLayout,
     Mutating,
     NormalShell,
     Space,

@@ -130,7 +130,7 @@ def short_descent(monkeypatch: pytest.MonkeyPatch) -> None:
     """A GAN encodes images roughly and at once."""
     monkeypatch.setattr("diffgen.sources.gan._ENCODING_STEPS", 2)
     monkeypatch.setattr("diffgen.sources.gan._TRIED", 8)
-    monkeypatch.setattr("diffgen.sources.gan_family._STEPS", 60)
+    monkeypatch.setattr("diffgen.sources.gan._STEPS", 60)
 
 
 @pytest.fixture

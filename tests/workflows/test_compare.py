@@ -14,8 +14,8 @@ import torch
 
 import diffgen
 from diffgen.comparison import checkpoints
+from diffgen.comparison.named_settings import stored_settings
 from diffgen.comparison.stages import CompareResult
-from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import Budget, CompareConfig, from_dict, replace
 from diffgen.errors import RunError, UserError
 from diffgen.metrics.counting import CONFIRMED_SINGLE

@@ -16,7 +16,7 @@ from diffgen.data import load
 from diffgen.errors import RunError, UserError
 from diffgen.events import Listener, Message
 from diffgen.features import cells
-from diffgen.gan_training.header import read_header
+from diffgen.gan_training.checkpoint import read_header
 from diffgen.sources.base import FamilyContext
 from diffgen.workflows import gan_tuning
 from diffgen.workflows.train_gan import train_gan

@@ -20,7 +20,7 @@ from diffgen.features.encoder import DomainEncoder
 from diffgen.runs.folder import RunFolder
 from diffgen.sources.base import FamilyContext
 from diffgen.sources.denoiser import DenoiserSettings
-from diffgen.sources.gan_family import GanFamily
+from diffgen.sources.gan import GanFamily
 from diffgen.sources.registry import family_named
 from diffgen.sources.vae import VaeSettings
 from diffgen.sources.vq import VqSettings

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from diffgen.comparison.stored_settings import stored_settings
+from diffgen.comparison.named_settings import stored_settings
 from diffgen.config import (
     Budget,
     CompareConfig,

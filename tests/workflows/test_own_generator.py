@@ -28,7 +28,7 @@ from diffgen.features import encoder as encoders
 from diffgen.runs.folder import RunFolder
 from diffgen.sources.base import FamilyContext
 from diffgen.sources.file import FileSource
-from diffgen.sources.gan_family import train_and_save
+from diffgen.sources.gan import train_and_save
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
 from diffgen.workflows.label import label_intended, read_store, read_valid_triggers

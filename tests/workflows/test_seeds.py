@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from diffgen.comparison.auto_encoder import prepare_auto_encoder
+from diffgen.comparison.filter_chain import prepare_auto_encoder
 from diffgen.comparison.image_source import prepare_source, settled_generator
 from diffgen.comparison.jury import stored_jury
 from diffgen.comparison.requirements import check_settings, filter_names, judge_of, uses_auto_encoder
@@ -32,7 +32,7 @@ from diffgen.events import Progress
 from diffgen.features import cells
 from diffgen.runs.folder import RunFolder
 from diffgen.sources.base import FamilyContext
-from diffgen.sources.gan_family import GanFamily
+from diffgen.sources.gan import GanFamily
 from diffgen.sources.operators import OPERATORS
 from diffgen.sources.seeds import SeedsSource
 from diffgen.techniques.drfuzz import DrFuzzSettings

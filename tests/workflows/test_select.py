@@ -20,9 +20,9 @@ import diffgen
 from diffgen.cli import main
 from diffgen.cli.select import _print
 from diffgen.comparison.black_boxes import stored_models
+from diffgen.comparison.named_settings import stored_settings
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.stages import CompareResult
-from diffgen.comparison.stored_settings import stored_settings
 from diffgen.config import CompareConfig, SelectorConfig
 from diffgen.data import load
 from diffgen.data.split import split_rows

@@ -21,10 +21,10 @@ from diffgen.data.split import DataSplit, split_rows
 from diffgen.errors import UserError
 from diffgen.events import Listener
 from diffgen.features import cells
-from diffgen.gan_training.header import read_header
+from diffgen.gan_training.checkpoint import read_header
 from diffgen.sources import gan as gan_loader
 from diffgen.sources.base import FamilyContext
-from diffgen.sources.gan_family import prepare_gan
+from diffgen.sources.gan import prepare_gan
 from diffgen.types import ImageSet
 from diffgen.workflows.gan_tuning import score
 from diffgen.workflows.train_gan import TrainGanResult, train_gan

@@ -15,9 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from diffgen.gan_training.half_precision import autocast, has_bfloat16
 from diffgen.gan_training.networks import DcganGenerator, to_unit
-from diffgen.sources.learned.equal_parts import in_equal_parts
+from diffgen.gan_training.trainer import autocast, has_bfloat16
+from diffgen.sources.learned.networks import in_equal_parts
 
 _WIDTH = 32  # channels of the largest map
 _LEARNING_RATE = 1e-3

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 import torch
 
-from diffgen.features.auto_encoder import AutoEncoder
+from diffgen.features.vae import AutoEncoder
 from diffgen.gan_training.augmentation import Background
 from diffgen.origins import Step
 from diffgen.sampling import random_rows

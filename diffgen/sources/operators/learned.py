@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from diffgen.features.auto_encoder import AutoEncoder
+from diffgen.features.vae import AutoEncoder
 from diffgen.sources.operators.base import Axis, Operator, Range, Scene, Strengths, column, normal_patterns, to_bytes
 
 

@@ -1,12 +1,88 @@
-"""The 8-bit version of a model."""
+"""The selector."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
+from diffgen.config.images import ExifRule, FitRule, Sides
 from diffgen.config.models import Preprocessing
 from diffgen.config.schema import FileName, Maybe, setting, settings
-from diffgen.config.sizes import ExifRule, FitRule, Sides
+
+
+@settings("selector")
+class SelectorConfig:
+    """The selector: a random forest that tells from a picture which of two models is right (paper, section 5.4)."""
+
+    features: Literal["auto", "domain", "vgg16", "pixels"] = setting(
+        "auto",
+        "What the forest looks at: VGG16 as published, an encoder of this data (domain), or pixels; auto: VGG16 where "
+        "its weights are, else domain.",
+        option="--features",
+    )
+    features_weights: FileName = setting(
+        None,
+        "File with torchvision's weights of VGG16 (default: those that torchvision finds or downloads).",
+        option="--features-weights",
+        metavar="FILE",
+    )
+    trees: int = setting(300, "Trees of the forest.", option="--trees", metavar="N", ge=1)
+    balanced: bool = setting(True, "Weigh the examples of A and of B so that both count the same.")
+    both_wrong: bool = setting(
+        False,
+        "Keep pictures on which both models are wrong, as a third kind; the paper leaves them out.",
+        option="--both-wrong",
+    )
+    limit: int = setting(
+        3000,
+        "Maximum number of triggers to learn from; if more are labelled, a random sample of that size is used.",
+        option="--limit",
+        metavar="N",
+        ge=20,
+    )
+    folds: int = setting(5, "Parts of the cross-validation.", ge=2)
+    source: Maybe[Literal["human", "oracle", "intended", "jury"]] = setting(
+        None,
+        "Labels to use: those of people, of reference models, the classes that a generator was asked for, or what the "
+        "jury says of the pictures that it recognises (default: the best there is for each picture, without the jury).",
+        option="--labels",
+    )
+    seed: int = setting(0, "Seed of forest, encoder and folds.", option="--seed", metavar="N", ge=0)
+
+
+_SHARE: dict[str, Any] = {"ge": 0.0001, "le": 0.9999}
+
+
+@settings("labels")
+class LabelConfig:
+    """How many triggers a person is asked to label, and which."""
+
+    count: Maybe[int] = setting(
+        None, "Pictures on the sheet (default: what --margin asks for).", option="--count", metavar="N", ge=1
+    )
+    confidence: float = setting(
+        0.95,
+        "Confidence with which a share among all valid triggers shall be known within the margin.",
+        option="--confidence",
+        metavar="P",
+        **_SHARE,
+    )
+    margin: float = setting(0.05, "Margin of error of a share.", option="--margin", metavar="P", **_SHARE)
+    seed: int = setting(0, "Seed of the choice of pictures and of their order.", option="--seed", metavar="N", ge=0)
+
+
+@settings("training_set")
+class TrainingSetConfig:
+    """How the labelled finds of a run are divided into pictures to train with and pictures to test on."""
+
+    test_share: float = setting(
+        0.2,
+        "Share of the pictures of each label that are to test on, at most.",
+        option="--test-share",
+        metavar="X",
+        ge=0.01,
+        le=0.9,
+    )
+    seed: int = setting(0, "Seed of the choice of pictures to test on.", option="--seed", metavar="N", ge=0)
 
 
 @settings()
