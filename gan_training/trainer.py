@@ -69,6 +69,7 @@ def number_of_steps(config: GanConfig, training_images: int) -> int:
     return min(max(passes, schedule.fewest), schedule.most)
 
 
+_BETA1, _BETA2 = 0.0, 0.9  # of Adam: decay of the mean of gradients, and of that of squared ones
 # as the kernel of Linux names what the processor can
 _CPU_FLAGS = ("avx512_bf16", "amx_bf16")
 
@@ -252,7 +253,7 @@ def _begin(
             DcganGenerator(image_shape, latent_dim=config.latent_dim, width=config.width, classes=classes), device
         )
         discriminator = _placed(DcganDiscriminator(image_shape, width=config.width, classes=classes), device)
-    betas = (config.beta1, config.beta2)
+    betas = (_BETA1, _BETA2)
     optimisers = {
         "generator": torch.optim.Adam(generator.parameters(), lr=config.learning_rate_generator, betas=betas),
         "discriminator": torch.optim.Adam(

@@ -27,7 +27,6 @@ from optuna.trial import FrozenTrial, TrialState
 from safetensors import SafetensorError
 
 from diffgen.config import GanConfig, TuningConfig
-from diffgen.config.migration import stable_names
 from diffgen.errors import RunError, UserError
 from diffgen.events import Progress
 from diffgen.gan_training.study_storage import open_storage
@@ -284,7 +283,7 @@ def _remove(place: Path) -> None:
 def _open(base: GanConfig, space: TuningConfig, made_from: dict[str, Any], journal: Path) -> optuna.Study:
     # the storage, and how many trials there shall be, do not change what a trial means
     meaning = {**asdict(space), "storage": None, "trials": None, "startup": None, "warmup": None}
-    settings = (made_from, stable_names("gan", asdict(base)), stable_names("tuning", meaning))
+    settings = (made_from, asdict(base), meaning)
     key = repr([_FORMAT, *(sorted(each.items()) for each in settings)])
     with quiet():
         storage = open_storage(space.storage, journal)

@@ -41,7 +41,7 @@ def add_parser(verbs: Any) -> None:
         epilog=_MORE,
     )
     parser.add_argument("data", nargs="?", metavar="DATA", help="real images, as for compare; better with labels")
-    parser.add_argument("--resize", type=int, metavar="N", help="resize all images to NxN pixels first")
+    options.add_reading(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="also write the GAN to this file, its page beside it")
     parser.add_argument("--anew", action="store_true", help="train again, although this GAN exists already")
     parser.add_argument("--force", action="store_true", help="replace FILE and its page")
@@ -108,7 +108,7 @@ def _settings(arguments: argparse.Namespace) -> TrainGanConfig:
         gan=replace(config.gan, **_given(named)),
         tuning=replace(config.tuning, **_given(tuning)),
         device=arguments.device,
-        resize=arguments.resize,
+        **options.reading(arguments),
         **_given(
             {
                 "draws": arguments.draws,

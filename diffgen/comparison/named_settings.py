@@ -10,7 +10,6 @@ from typing import Any
 from diffgen.comparison.image_source import settled_generator
 from diffgen.config import CompareConfig, SearchConfig, applied, from_dict, replace
 from diffgen.config.layers import Layer, filter_chain, merged
-from diffgen.config.migration import migrated
 from diffgen.config.named import layer
 from diffgen.errors import UserError
 from diffgen.parts import Extensions, name_of, names_of
@@ -27,7 +26,7 @@ def stored_settings(folder: RunFolder) -> CompareConfig:
     folder.check_description()
     values: dict[str, Any] = folder.config()
     try:
-        config: CompareConfig = from_dict(CompareConfig, migrated(values))
+        config: CompareConfig = from_dict(CompareConfig, values)
     except UserError as error:
         raise UserError(
             f"The settings {folder.path / 'config.toml'} cannot be used ({str(error).rstrip('.')}); the run folder is "

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from diffgen.config import roles
-from diffgen.config.images import ExifRule, FitRule, Sides
+from diffgen.config.images import ReadingConfig, Sides
 from diffgen.data.loading import load_with
 from diffgen.data.resize import LARGEST, Resizer, Usual, size_text
 from diffgen.errors import UserError
@@ -16,20 +16,7 @@ from diffgen.models.inputs import before_crop
 from diffgen.types import ImageSet
 
 
-class ReadingSettings(Protocol):
-    """The settings that say how images are read."""
-
-    @property
-    def resize(self) -> int | tuple[int, int] | None: ...
-    @property
-    def fit(self) -> FitRule: ...
-    @property
-    def skip_broken(self) -> bool: ...
-    @property
-    def exif(self) -> ExifRule: ...
-
-
-def load_stored(source: Any, config: ReadingSettings, progress: Progress) -> ImageSet:
+def load_stored(source: Any, config: ReadingConfig, progress: Progress) -> ImageSet:
     """Images as settings say that were settled before.
 
     Raises:
@@ -39,7 +26,7 @@ def load_stored(source: Any, config: ReadingSettings, progress: Progress) -> Ima
 
 
 def load_for(
-    source: Any, models: Sequence[BlackBox], config: ReadingSettings, progress: Progress
+    source: Any, models: Sequence[BlackBox], config: ReadingConfig, progress: Progress
 ) -> tuple[ImageSet, Sides]:
     """Real images for models that are open, and the size that they were brought to, or None: their own.
 
@@ -63,7 +50,7 @@ def load_for(
     return images, config.resize
 
 
-def _read(source: Any, resizer: Resizer, config: ReadingSettings, progress: Progress) -> ImageSet:
+def _read(source: Any, resizer: Resizer, config: ReadingConfig, progress: Progress) -> ImageSet:
     return load_with(source, resizer, skip_broken=config.skip_broken, exif=config.exif, progress=progress)
 
 

@@ -52,9 +52,8 @@ def read_settings_file(path: str | Path, kind: type[Any] = CompareConfig) -> Set
             applied(CheckConfig(), own)
         config = applied(CompareConfig(), compare)
         if config.search.techniques or config.source.families or config.filters.filters:
-            from diffgen.comparison.named_settings import (
-                check_own_settings,  # torch is imported only where it is needed
-            )
+            # torch is imported only where it is needed
+            from diffgen.comparison.requirements import check_own_settings
 
             check_own_settings(config, settled=False)
     except SettingError as error:

@@ -8,7 +8,7 @@ from pydantic import PlainValidator, WithJsonSchema
 
 from diffgen.config.budget import Budget
 from diffgen.config.gan import GanConfig, GeneratorConfig
-from diffgen.config.images import SEEDS, ExifRule, FitRule, Sides, SplitConfig
+from diffgen.config.images import SEEDS, ReadingConfig, SplitConfig
 from diffgen.config.models import MAX_MODELS, ModelSpec
 from diffgen.config.parts import FilterConfig, SourceConfig
 from diffgen.config.schema import FileName, Many, Maybe, setting, settings
@@ -79,7 +79,7 @@ Limited = Annotated[Budget, PlainValidator(_budget), WithJsonSchema({"type": "st
 
 
 @settings()
-class CompareConfig:
+class CompareConfig(ReadingConfig):
     """Everything that one comparison needs besides the data.
 
     The same seed and query budget give the same run on the same machine.
@@ -161,35 +161,11 @@ class CompareConfig:
     models: Many[ModelSpec] = setting(
         (), "The models, two or more, or none: those that are given, as they are (a [[models]] table for each)."
     )
-    resize: Sides = setting(
-        None,
-        "Bring images of any size to this one, 16 to 1024 pixels a side (default: pictures that differ in size, or are "
-        "larger, to the largest input that a model declares).",
-        option="--resize",
-        metavar="N|HxW",
-        common=True,
-        brief="Bring images of any size to this one.",
-    )
     data_labels: Literal["auto", "use", "ignore"] = setting(
         "auto",
         "Whether the labels of the data are the models' classes: use them, ignore them (nobody can be named wrong), or "
         "find out.",
         option="--data-labels",
-    )
-    fit: FitRule = setting(
-        "crop",
-        "How images of other proportions are brought to a size: the middle is kept (crop), all with black beside it "
-        "(pad), or all in other proportions (stretch).",
-        option="--fit",
-    )
-    skip_broken: bool = setting(
-        False, "Leave out image files that cannot be used, and name them.", option="--skip-broken"
-    )
-    exif: ExifRule = setting(
-        "ignore",
-        "Whether image files are turned as their EXIF orientation says: apply it, or ignore it, as torchvision's "
-        "ImageFolder does.",
-        option="--exif",
     )
     gan_file: FileName = setting(
         None,

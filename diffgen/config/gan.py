@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from diffgen.config.images import SEEDS, SplitConfig
+from diffgen.config.images import SEEDS, ReadingConfig, SplitConfig
 from diffgen.config.schema import FileName, Many, Maybe, SettingError, setting, settings
 from diffgen.errors import UserError
 
@@ -45,8 +45,6 @@ class GanConfig:
     batch_size: int = setting(64, "Images in one update of the GAN's training.", ge=2, le=65_536)
     learning_rate_generator: float = setting(4e-4, "Adam's step size for the generator.", gt=0, le=10)
     learning_rate_discriminator: float = setting(4e-4, "Adam's step size for the discriminator.", gt=0, le=10)
-    beta1: float = setting(0.0, "Decay of Adam's mean of gradients.", ge=0, lt=1)
-    beta2: float = setting(0.9, "Decay of Adam's mean of squared gradients.", ge=0, lt=1)
     ema_decay: float = setting(
         0.998, "Decay of the moving average of the generator's weights, which is what is kept.", ge=0, lt=1
     )
@@ -167,16 +165,13 @@ class TuningConfig:
 
 
 @settings()
-class TrainGanConfig:
+class TrainGanConfig(ReadingConfig):
     """Everything that the training of a GAN needs besides the data. Published scores are those of "inception"."""
 
     split: SplitConfig = setting(factory=SplitConfig)
     gan: GanConfig = setting(factory=GanConfig)
     tuning: TuningConfig = setting(factory=TuningConfig)
     device: str = setting("auto", "Where networks compute: auto (a GPU when there is one), cpu, cuda or mps.")
-    resize: Maybe[int] = setting(
-        None, "Side of the square that real images are brought to on reading (default: they keep their size)."
-    )
     draws: int = setting(10, "How often the finished GAN is scored.", ge=1, le=10**7)
     images: int = setting(
         10_000, "Generated images in one score, at most as many as there are real ones.", ge=6, le=10**7

@@ -1,9 +1,8 @@
-"""Which real images nothing is trained on."""
+"""The real images: how they are read, and on which of them nothing is trained."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator
@@ -29,15 +28,6 @@ class SplitConfig:
     seed: int = setting(0, "Seed of the choice of the held-out images.", ge=0, le=SEEDS)
 
 
-def split_of_its_own(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as tables, where those of version 0.1, in which the GAN's decided about the split, say it as now."""
-    gan = values.get("gan")
-    if not isinstance(gan, Mapping) or "holdout" not in gan or "split" in values:
-        return dict(values)
-    rest = {name: value for name, value in gan.items() if name != "holdout"}
-    return {**values, "gan": rest, "split": {"holdout": gan["holdout"], "seed": gan.get("seed", 0)}}
-
-
 _TEXT = re.compile(r"\s*(\d{1,6})\s*(?:[xX]\s*(\d{1,6})\s*)?")
 
 
@@ -60,3 +50,33 @@ def _sides(value: Any) -> Any:
 Sides: TypeAlias = Annotated[Maybe[int | tuple[int, int]], BeforeValidator(_sides)]
 FitRule: TypeAlias = Literal["crop", "pad", "stretch"]
 ExifRule: TypeAlias = Literal["ignore", "apply"]
+
+
+@settings()
+class ReadingConfig:
+    """How the real images of a verb are read."""
+
+    resize: Sides = setting(
+        None,
+        "Bring images of any size to this one, 16 to 1024 pixels a side (default: pictures that differ in size, or are "
+        "larger, to the largest input that a model declares).",
+        option="--resize",
+        metavar="N|HxW",
+        common=True,
+        brief="Bring images of any size to this one.",
+    )
+    fit: FitRule = setting(
+        "crop",
+        "How images of other proportions are brought to a size: the middle is kept (crop), all with black beside it "
+        "(pad), or all in other proportions (stretch).",
+        option="--fit",
+    )
+    skip_broken: bool = setting(
+        False, "Leave out image files that cannot be used, and name them.", option="--skip-broken"
+    )
+    exif: ExifRule = setting(
+        "ignore",
+        "Whether image files are turned as their EXIF orientation says: apply it, or ignore it, as torchvision's "
+        "ImageFolder does.",
+        option="--exif",
+    )

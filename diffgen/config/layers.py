@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from diffgen.config.budget import Budget
-from diffgen.config.migration import current_key, migrated
 from diffgen.config.models import is_address
 from diffgen.config.parts import FILTER_PRESETS
 from diffgen.config.plain import to_dict
@@ -82,7 +81,7 @@ def normal(values: Mapping[str, Any]) -> Layer:
     The short forms are the name of a preset or a list for ``filters``, a file for ``generator``, and a path for a
     model.
     """
-    made = migrated({name.replace("-", "_"): _with_underscores(value) for name, value in values.items()})
+    made = {name.replace("-", "_"): _with_underscores(value) for name, value in values.items()}
     if isinstance(made.get("filters"), str):
         made["filters"] = filter_chain(made["filters"])
     if isinstance(made.get("generator"), str):
@@ -109,7 +108,7 @@ def assignment(text: str, kind: Any) -> Layer:
     match = _ASSIGNMENT.fullmatch(text)
     if match is None:
         raise SettingError(repr(text), "is not understood; write NAME=VALUE, as in search.population=200.")
-    key, written = current_key(match[1].replace("-", "_")), match[2].strip()
+    key, written = match[1].replace("-", "_"), match[2].strip()
     known = [each.key for each in every_setting(kind)]
     if key not in known and not _in_open_table(key, kind):
         raise unknown(key, known)

@@ -1,4 +1,4 @@
-"""The chain of validity filters and its presets; what one filter alone uses is declared beside it."""
+"""Where images come from, and the chain of validity filters; what one part alone uses is declared beside it."""
 
 from __future__ import annotations
 

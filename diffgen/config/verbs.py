@@ -1,10 +1,10 @@
-"""The selector."""
+"""Labels, the selector and quantizing: settings of verbs other than compare and check."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from diffgen.config.images import ExifRule, FitRule, Sides
+from diffgen.config.images import ReadingConfig
 from diffgen.config.models import Preprocessing
 from diffgen.config.schema import FileName, Maybe, setting, settings
 
@@ -86,7 +86,7 @@ class TrainingSetConfig:
 
 
 @settings()
-class QuantizeConfig:
+class QuantizeConfig(ReadingConfig):
     """How an ONNX file is made into one that computes in 8 bits (onnxruntime's quantizer).
 
     A static one has the ranges of its activations measured on real images beforehand; a dynamic one finds them anew for
@@ -139,30 +139,11 @@ class QuantizeConfig:
         metavar="auto|N",
         ge=1,
     )
-    resize: Sides = setting(
-        None,
-        "Size that real images are brought to on reading (default: pictures that differ in size, or are larger, to the "
-        "input that the model declares).",
-        option="--resize",
-        metavar="N|HxW",
-        common=True,
-        brief="Bring images of any size to this one.",
-    )
     data_labels: Literal["auto", "use", "ignore"] = setting(
         "auto",
         "Whether the labels of the data are the model's classes: use them, ignore them (no accuracy is measured), or "
         "find out.",
         option="--data-labels",
-    )
-    fit: FitRule = setting("crop", "How images of other proportions are brought to that size.", option="--fit")
-    skip_broken: bool = setting(
-        False, "Leave out image files that cannot be used, and name them.", option="--skip-broken"
-    )
-    exif: ExifRule = setting(
-        "ignore",
-        "Whether image files are turned as their EXIF orientation says: apply it, or ignore it, as torchvision's "
-        "ImageFolder does.",
-        option="--exif",
     )
     preprocessing: Preprocessing = setting(factory=Preprocessing)
     class_names_file: FileName = setting(

@@ -9,11 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
 
 from diffgen.config import CompareConfig, GanConfig, SplitConfig
-from diffgen.config.migration import stable_names
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
 from diffgen.events import Progress
@@ -159,7 +157,6 @@ def load(path: Path, *, device: torch.device) -> tuple[Source, Scorer | None, ch
     )
 
 
-_SPLIT_SEED = "split seed"
 _FORMAT = "diffgen-gan-encoder-1"
 _BATCH, _STEPS = 64, 1_000  # of the encoder's training
 _MEND = "Search from encoded images with --source vae or vq, which draw them again as they are."
@@ -286,8 +283,7 @@ def split_in_header(header: dict[str, Any]) -> SplitConfig:
     Raises:
         KeyError, TypeError, ValueError, UserError: the header does not say it.
     """
-    gan = header["gan"]
-    return SplitConfig(holdout=float(gan["holdout"]), seed=int(header.get(_SPLIT_SEED, gan["seed"])))
+    return SplitConfig(**header["split"])
 
 
 def gan_artifact(split: DataSplit, config: GanConfig, device: torch.device) -> Artifact:
@@ -297,18 +293,13 @@ def gan_artifact(split: DataSplit, config: GanConfig, device: torch.device) -> A
 
 def made_from(split: DataSplit, config: GanConfig, device: torch.device) -> dict[str, Any]:
     """What decides about a GAN's weights; its place in the cache follows from it."""
-    data = split.data
-    # in version 0.1 the GAN's settings decided about the split: where both have one seed, it is the same GAN
-    gan = {**stable_names("gan", asdict(config)), "holdout": split.config.holdout}
-    made: dict[str, Any] = {"data": data.digest, "gan": gan, "format": checkpoint.FORMAT, "device": device.type}
-    if split.config.seed != config.seed:
-        made[_SPLIT_SEED] = split.config.seed
-    if config.conditional and data.labels is not None:
-        present = np.unique(data.labels)
-        if len(present) <= present[-1]:
-            # the labels have gaps: version 0.1 took every number up to the largest for a class
-            made["class_labels"] = present.tolist()
-    return made
+    return {
+        "data": split.data.digest,
+        "split": asdict(split.config),
+        "gan": asdict(config),
+        "format": checkpoint.FORMAT,
+        "device": device.type,
+    }
 
 
 def train_and_save(

@@ -13,8 +13,10 @@ import torch
 
 from diffgen.comparison.machine import resolve_device
 import diffgen
+import diffgen
+from diffgen.comparison.machine import resolve_device
+from diffgen.comparison.real_data import load_stored
 from diffgen.config import TrainGanConfig
-from diffgen.data import load as load_data
 from diffgen.data.split import DataSplit, split_rows
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
@@ -103,7 +105,7 @@ def train_gan(
         from diffgen.gan_training.study_storage import check_storage  # optuna is imported only for this
 
         check_storage(config.tuning.storage)
-    images = load_data(data, resize=config.resize, progress=progress)
+    images = load_stored(data, config, progress)
     check_image_shape(images.image_shape)
     split = DataSplit(images, config.split)
     artifact = gan_artifact(split, config.gan, device)

@@ -71,10 +71,10 @@ def test_command_line_before_file_before_defaults(resolved: Callable[..., Compar
 
 
 def test_set_reaches_every_setting(resolved: Callable[..., CompareConfig]) -> None:
-    words = ("search.population=200", "search.cluster_sample=none", "search.niches=none", "gan.beta1=0.5")
+    words = ("search.population=200", "search.cluster_sample=none", "search.niches=none", "gan.ema_decay=0.5")
     config = resolved("[search]\npopulation = 30", *(word for each in words for word in ("--set", each)))
     assert (config.search.population, config.search.cluster_sample, config.search.niches) == (200, None, "none")
-    assert config.gan.beta1 == 0.5
+    assert config.gan.ema_decay == 0.5
     config = resolved("", "--set", 'filters.names=["ssim"]', "--set", "budget=500q", "--seed", "4")
     assert (config.filters.names, config.budget, config.seed) == (("ssim",), Budget(queries=500), 4)
 
@@ -290,9 +290,9 @@ def test_settings_from_a_file_in_python(tmp_path: Path) -> None:
         ("gan = 5", ["gan", "[gan]"]),
         ("[gan]\naugment = 1", ["gan.augment", "true or false"]),
         ("[gan]\nlatent_dim = 0", ["gan.latent_dim", "from 1 to 65536"]),
-        ("[gan]\nbeta1 = nan", ["gan.beta1", "a number"]),
-        ("[gan]\nbeta1 = inf", ["gan.beta1", "a number"]),
-        (f"[gan]\nbeta1 = 1{'0' * 400}", ["gan.beta1", "a number"]),
+        ("[gan]\nema_decay = nan", ["gan.ema_decay", "a number"]),
+        ("[gan]\nema_decay = inf", ["gan.ema_decay", "a number"]),
+        (f"[gan]\nema_decay = 1{'0' * 400}", ["gan.ema_decay", "a number"]),
         ('[search]\nprior = "generatr"', ["search.prior", "did you mean 'generator'"]),
         ("[search]\nprior = [1]", ["search.prior", "'box'"]),
         ("[search]\npopulation = 1", ["search.population", "from 4 to 1000000"]),
