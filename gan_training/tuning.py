@@ -106,7 +106,9 @@ class SeededByTrial(BaseSampler):
 
 
 # Trials of one study share objective and space; another meaning of either needs another number here.
-_FORMAT = "diffgen-gan-study-2"
+_FORMAT = "diffgen-gan-study-3"
+_STARTUP = 4  # trials at most that are drawn at random before the sampler learns from them, and before any is pruned
+_WARM_UP = 2  # measurements at most that a trial gets before it may be pruned
 _PATIENCE = 120.0  # seconds; another process begins its trial in much less
 
 
@@ -149,7 +151,7 @@ def run_trials(
     Args:
         evaluate: trains the GAN of one trial.
         base: the settings that are not searched for; the first trial has all of them.
-        space: the space and the number of trials.
+        space: how many trials, and where the study is kept.
         made_from: what the objective depends on besides ``base`` and ``space`` (data, features); JSON values.
         images: training images, transformations included.
         folder: where the trials keep their GANs; only the best one's is kept.
@@ -157,7 +159,7 @@ def run_trials(
         progress: is told the outcome of every trial.
 
     Raises:
-        UserError: the storage cannot be opened, or the space is empty.
+        UserError: the storage cannot be opened.
         RunError: the storage fails on the way.
     """
     progress = progress or Progress()
@@ -224,7 +226,7 @@ class _Work:
     def __call__(self, trial: optuna.Trial) -> float:
         self._turn.release()  # the trial counts as under way
         self._number = trial.number
-        config = suggest(trial, self._base, self._space, images=self._images)
+        config = suggest(trial, self._base, images=self._images)
         # a trial that stands in for one that was broken off works on in its folder
         place = Path(trial.user_attrs.get("folder", self._folder / f"{self._prefix}-{trial.number}"))
         try:
@@ -281,10 +283,8 @@ def _remove(place: Path) -> None:
 
 
 def _open(base: GanConfig, space: TuningConfig, made_from: dict[str, Any], journal: Path) -> optuna.Study:
-    # the storage, and how many trials there shall be, do not change what a trial means
-    meaning = {**asdict(space), "storage": None, "trials": None, "startup": None, "warmup": None}
-    settings = (made_from, asdict(base), meaning)
-    key = repr([_FORMAT, *(sorted(each.items()) for each in settings)])
+    key = repr([_FORMAT, *(sorted(each.items()) for each in (made_from, asdict(base)))])
+    startup = max(1, min(_STARTUP, space.trials // 3))
     with quiet():
         storage = open_storage(space.storage, journal)
         try:
@@ -293,8 +293,8 @@ def _open(base: GanConfig, space: TuningConfig, made_from: dict[str, Any], journ
                 study_name=f"gan-{hashlib.sha256(key.encode()).hexdigest()[:16]}",
                 load_if_exists=True,
                 direction="minimize",
-                sampler=SeededByTrial(base.seed, space.startup),
-                pruner=MedianPruner(n_startup_trials=space.startup, n_warmup_steps=space.warmup),
+                sampler=SeededByTrial(base.seed, startup),
+                pruner=MedianPruner(n_startup_trials=startup, n_warmup_steps=min(_WARM_UP, base.monitor_checks // 2)),
             )
         except (OSError, OptunaError, ValueError, KeyError) as error:
             place = space.storage or journal

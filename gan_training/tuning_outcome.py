@@ -12,15 +12,17 @@ import optuna
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.trial import BaseTrial, FixedTrial, TrialState
 
-from diffgen.config import GanConfig, TuningConfig
+from diffgen.config import GanConfig
 from diffgen.errors import RunError
 from diffgen.gan_training.trainer import number_of_steps
 
 
-def suggest(trial: BaseTrial, base: GanConfig, space: TuningConfig, *, images: int) -> GanConfig:
-    """The settings of a trial.
+def suggest(trial: BaseTrial, base: GanConfig, *, images: int) -> GanConfig:
+    """The settings of a trial: around those of the base, which the first trial has.
 
     Args:
+        trial: of the study.
+        base: the settings that are searched around.
         images: training images, transformations included; the number of updates follows from it.
     """
     own = own_values(base)
@@ -28,22 +30,24 @@ def suggest(trial: BaseTrial, base: GanConfig, space: TuningConfig, *, images: i
     def between(name: str, low: float, high: float, *, log: bool = False) -> float:
         return trial.suggest_float(name, min(low, own[name]), max(high, own[name]), log=log)
 
-    def one_of(name: str, values: tuple[int, ...]) -> int:
-        return trial.suggest_categorical(name, sorted({*values, own[name]}))
+    def one_of(name: str, *shares: float) -> int:
+        return trial.suggest_categorical(
+            name, sorted({own[name], *(max(2, round(own[name] * each)) for each in shares)})
+        )
 
     changed: dict[str, Any] = {
-        name: between(name, *space.learning_rates, log=True)
+        name: between(name, own[name] / 8, own[name] * 5, log=True)
         for name in ("learning_rate_generator", "learning_rate_discriminator")
     }
-    changed["batch_size"] = one_of("batch_size", space.batch_sizes)
-    changed["width"] = one_of("width", space.widths)
-    changed["latent_dim"] = one_of("latent_dim", space.latent_dims)
-    averaging = between("averaging", *space.ema_complement, log=True)
+    changed["batch_size"] = one_of("batch_size", 0.5, 2)
+    changed["width"] = one_of("width", 2 / 3, 4 / 3, 2)
+    changed["latent_dim"] = one_of("latent_dim", 0.5, 1.5)
+    averaging = between("averaging", *_AVERAGING, log=True)
     changed["ema_decay"] = base.ema_decay if averaging == own["averaging"] else 1 - averaging
     if base.augment:
-        changed["transformed"] = between("transformed", *space.transformed)
+        changed["transformed"] = between("transformed", *_TRANSFORMED)
     asked = replace(base, **changed)
-    length = between("length", space.shortest, 1.0)
+    length = between("length", _SHORTEST, 1.0)
     # the batch size alone changes how many updates a schedule has; only a shorter one is written down as a number
     return asked if length == 1 else replace(asked, steps=max(1, round(length * number_of_steps(asked, images))))
 
@@ -58,6 +62,9 @@ def own_values(base: GanConfig) -> dict[str, Any]:
 
 CHECKPOINT = "gan.safetensors"  # in the folder of a trial
 _MIN_FOR_IMPORTANCE = 4
+_AVERAGING = (5e-4, 1e-2)  # 1 - ema_decay, least and most
+_TRANSFORMED = (0.0, 0.8)  # share of the images of a batch
+_SHORTEST = 0.5  # share of the schedule's updates
 _STATES = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
 _OURS = ("folder", "host", "error", "instead_of")
 
@@ -146,7 +153,7 @@ def rank(trial: Trial) -> tuple[bool, float, int]:
     return bool(trial.scores.get("collapsed")), trial.kid, trial.number
 
 
-def outcome(study: optuna.Study, base: GanConfig, space: TuningConfig, images: int) -> Tuned:
+def outcome(study: optuna.Study, base: GanConfig, images: int) -> Tuned:
     """What came of a study; see :func:`diffgen.gan_training.tuning.run_trials` for the arguments.
 
     Raises:
@@ -171,7 +178,7 @@ def outcome(study: optuna.Study, base: GanConfig, space: TuningConfig, images: i
         trials=trials,
         best=best.number,
         importance={name: float(value) for name, value in importance.items()},
-        config=suggest(FixedTrial(best.params), base, space, images=images),
+        config=suggest(FixedTrial(best.params), base, images=images),
         checkpoint=Path(best.user_attrs["folder"]) / CHECKPOINT,
     )
 

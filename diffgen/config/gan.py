@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 from diffgen.config.images import SEEDS, ReadingConfig, SplitConfig
-from diffgen.config.schema import FileName, Many, Maybe, SettingError, setting, settings
-from diffgen.errors import UserError
+from diffgen.config.schema import FileName, Maybe, setting, settings
 
 
 @settings("gan")
@@ -114,11 +112,7 @@ class GeneratorConfig:
 
 @settings("tuning")
 class TuningConfig:
-    """How the settings of a GAN are searched for: one trial trains one GAN (:mod:`diffgen.gan_training.tuning`).
-
-    The first trial is the GAN as it is configured; its own values belong to the space even where they lie outside of
-    these.
-    """
+    """How the settings of a GAN are searched for: one trial trains one GAN (:mod:`diffgen.gan_training.tuning`)."""
 
     trials: int = setting(
         0, "Finished trials that the study shall have, those of other processes included; 0: no tuning.", ge=0, le=10**6
@@ -127,41 +121,6 @@ class TuningConfig:
         None,
         "Where the study is kept: a file, or a database's URL as Optuna takes it (default: beside the GAN).",
     )
-    learning_rates: Many[float] = setting(
-        (5e-5, 2e-3), "Smallest and largest of both learning rates, searched on a logarithmic scale."
-    )
-    batch_sizes: Many[int] = setting((32, 64, 128), "Batch sizes to choose from.")
-    widths: Many[int] = setting((16, 32, 48), "Widths to choose from.")
-    latent_dims: Many[int] = setting((32, 64, 100), "Lengths of the latent vector to choose from.")
-    shortest: float = setting(0.5, "Smallest share of the schedule's updates; the largest is all of them.", gt=0, le=1)
-    ema_complement: Many[float] = setting(
-        (5e-4, 1e-2), "Smallest and largest of 1 - ema_decay, on a logarithmic scale."
-    )
-    transformed: Many[float] = setting((0.0, 0.8), "Smallest and largest share of transformed images in a batch.")
-    startup: int = setting(
-        4,
-        "Number of trials drawn at random before the sampler learns from them, and before any is pruned.",
-        ge=1,
-        le=10**6,
-    )
-    warmup: int = setting(2, "Readings that a trial gets before it may be pruned.", ge=0, le=10**6)
-    draws: int = setting(2, "How often a trial's GAN is scored.", ge=1, le=10**7)
-    images: int = setting(5_000, "Generated images in one score of a trial's GAN.", ge=6, le=10**7)
-
-    def __post_init__(self) -> None:
-        for name in ("learning_rates", "ema_complement", "transformed"):
-            values = getattr(self, name)
-            if len(values) != 2:
-                raise SettingError(f"tuning.{name}", f"is {list(values)}; give the least and the largest.")
-            low, high = values
-            least = 0.0 if name == "transformed" else math.ulp(0.0)
-            if not least <= low <= high or (name != "learning_rates" and high > 1):
-                raise UserError(
-                    f"The range tuning.{name} is {low:g} to {high:g}; give the lower end first, both in range."
-                )
-        for name in ("batch_sizes", "widths", "latent_dims"):
-            if not all(value >= 1 for value in getattr(self, name)):
-                raise UserError(f"The choice tuning.{name} holds a number below 1; give positive whole numbers.")
 
 
 @settings()

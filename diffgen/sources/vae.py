@@ -85,16 +85,14 @@ class VariationalLesson:
 
     Args:
         coder: to be trained, on ``device``.
-        divergence: weight of the divergence from N(0, 1) in the evidence lower bound.
         device: where it is.
     """
 
-    def __init__(self, coder: VariationalCoder, *, divergence: float, device: torch.device) -> None:
+    def __init__(self, coder: VariationalCoder, *, device: torch.device) -> None:
         # channels last: convolutions are quicker so
         self.coder = coder.to(memory_format=torch.channels_last)
         self.networks: dict[str, nn.Module] = {"coder": self.coder}
         self.optimisers = {"coder": torch.optim.Adam(coder.parameters(), lr=_LEARNING_RATE)}
-        self._weight = divergence
         self._device = device
         self._half = has_bfloat16(device)
 
@@ -107,7 +105,7 @@ class VariationalLesson:
             values = self.coder.drawn(mean + noise * (log_variance / 2).exp())
         divergence = 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).sum() / len(images)
         likelihood = self._unlikelihood(values, pixels)
-        loss = likelihood + self._weight * divergence
+        loss = likelihood + divergence
         optimiser = self.optimisers["coder"]
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
@@ -147,9 +145,6 @@ class VaeSettings:
     )
     latent_dim: int = setting(64, "Values of a dense code; 400 in SINVAD.", ge=1, le=4096)
     cell_dim: int = setting(16, "Values of each cell of a spatial code.", ge=1, le=64)
-    divergence: float = setting(
-        1.0, "Weight of the codes' divergence from N(0, 1); less draws images again with more detail.", gt=0, le=100
-    )
     steps: Maybe[int] = setting(
         None,
         "Updates of its training (default: 1,500 for spatial codes, 2,500 for dense ones, fewer for few images).",
@@ -187,14 +182,14 @@ class VaeFamily(Family):
         with seeded(own.seed):
             coder = VariationalCoder(shape, spatial=spatial, size=size).to(device)
         steps = own.steps or default_steps(len(split.rows[0]), _BATCH[spatial], _STEPS[spatial])
-        decisive = {"spatial": spatial, "size": size, "divergence": own.divergence}
+        decisive = {"spatial": spatial, "size": size}
         plan = Plan("the auto-encoder", steps, _BATCH[spatial], own.seed, ends_early=own.steps is None)
         kept = obtain(
             Recipe(FORMAT, decisive, plan),
             split,
             context,
             {"coder": coder},
-            lambda: VariationalLesson(coder, divergence=own.divergence, device=device),
+            lambda: VariationalLesson(coder, device=device),
             lambda: {"known.genes": known_codes(coder, split.reference, device)},
         )
         space = Codes.among(kept.tensors["known.genes"].numpy(), normal=not spatial)

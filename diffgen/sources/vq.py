@@ -147,6 +147,7 @@ def codebook_size(levels: Sequence[int]) -> int:
 
 
 _ADVERSARIAL_RATE = 2e-4
+_SHARE = 0.2  # of another image's code in the mixed ones that the discriminators see, Argus's alpha
 _BETAS = (0.5, 0.999)  # as in DCGAN
 _WEIGHT = 0.01  # of deceiving; a loss of 0.7 nats is then less than what images lose by being drawn again
 
@@ -187,7 +188,6 @@ class AdversarialLesson(QuantisedLesson):
     Args:
         coder: to be trained, on ``device``.
         on_codes, on_images: the discriminators, on ``device``.
-        share: of the other code in a mixed one, Argus's alpha.
         alone: updates without them at first.
         device: where all is.
     """
@@ -198,7 +198,6 @@ class AdversarialLesson(QuantisedLesson):
         on_codes: CodeDiscriminator,
         on_images: ImageDiscriminator,
         *,
-        share: float,
         alone: int,
         device: torch.device,
     ) -> None:
@@ -209,14 +208,14 @@ class AdversarialLesson(QuantisedLesson):
             name: torch.optim.Adam(network.parameters(), lr=_ADVERSARIAL_RATE, betas=_BETAS)
             for name, network in self._adversaries.items()
         }
-        self._share, self._alone = share, alone
+        self._alone = alone
 
     def beside(self, pixels: torch.Tensor, codes: torch.Tensor, rng: torch.Generator) -> dict[str, torch.Tensor]:
         """What it costs not to deceive; the adversaries are trained first, on the same images."""
         if int(self.coder.updates) < self._alone:
             return {}
         with autocast(self.device, enabled=self.half):
-            mixed = codes.lerp(codes.roll(1, 0), self._share)
+            mixed = codes.lerp(codes.roll(1, 0), _SHARE)
             drawn = self.coder.drawn(self.coder.rounded(mixed))
         seen = {"on_codes": (codes, mixed), "on_images": (pixels, drawn)}
         for name, network in self._adversaries.items():
@@ -278,9 +277,6 @@ class VqSettings:
     discriminators: bool = setting(
         False, "Train the two discriminators of Argus too, on codes and on images; they take twice as long."
     )
-    share: float = setting(
-        0.2, "Share of another image's code in the mixed ones that the discriminators see.", gt=0, lt=1
-    )
     steps: Maybe[int] = setting(None, "Updates of its training (default: 1,500, fewer for few images).", ge=1, le=10**7)
     seed: int = setting(0, "Seed of its training.", ge=0, le=SEEDS)
 
@@ -322,7 +318,7 @@ class VqFamily(Family):
         decisive: dict[str, object] = {"levels": list(levels)}
         scorer = None
         if own.discriminators:
-            decisive["share"] = own.share
+            decisive["discriminators"] = True
             length = math.prod(coder.map)
             with seeded(own.seed):
                 networks["on_codes"] = on_codes = CodeDiscriminator(length).to(device)
@@ -333,7 +329,7 @@ class VqFamily(Family):
             if not own.discriminators:
                 return QuantisedLesson(coder, device=device)
             alone = round(_ALONE * steps)
-            return AdversarialLesson(coder, on_codes, on_images, share=own.share, alone=alone, device=device)
+            return AdversarialLesson(coder, on_codes, on_images, alone=alone, device=device)
 
         # the discriminators begin late: it must not end before
         ends_early = own.steps is None and not own.discriminators

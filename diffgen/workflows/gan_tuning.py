@@ -38,6 +38,7 @@ from diffgen.workers.processes import CallProcesses
 if TYPE_CHECKING:
     from diffgen.gan_training.tuning_outcome import Tuned
 
+_DRAWS, _IMAGES = 2, 5_000  # of the score of a trial's GAN
 _ATTEMPTS = 3  # of a worker, until it is given up
 _SECONDS_BETWEEN_LOOKS = 0.5
 
@@ -99,7 +100,7 @@ def tune_gan(split: DataSplit, config: TrainGanConfig, context: FamilyContext, p
     work = _Work(split, config, context)
     about = work.about(path)
     study = tuning.run_trials(work.evaluate, config.gan, config.tuning, **about)
-    work.keep(outcome(study, config.gan, config.tuning, about["images"]), path)
+    work.keep(outcome(study, config.gan, about["images"]), path)
 
 
 class _Work:
@@ -135,7 +136,7 @@ class _Work:
 
     def evaluate(self, settings: GanConfig, place: Path, report: Callable[[int, float], None]) -> dict[str, float]:
         """See :class:`diffgen.gan_training.tuning.Evaluate`."""
-        split, context, tuning, monitor = self._split, self._context, self._config.tuning, self._monitor
+        split, context, monitor = self._split, self._context, self._monitor
         every = steps_between_readings(settings, number_of_steps(settings, self._images))
 
         def after_measurement(measurement: Measurement) -> None:
@@ -149,8 +150,8 @@ class _Work:
             split.data,
             self._against,
             context.encoder,
-            draws=tuning.draws,
-            images=min(tuning.images, len(split.data)),
+            draws=_DRAWS,
+            images=min(_IMAGES, self._config.images, len(split.data)),
             progress=context.progress,
         ).as_dict()
         scores = {name: found[name]["mean"] for name in ("kid", "fid", "precision", "recall", "density", "coverage")}

@@ -27,7 +27,7 @@ from diffgen.gan_training.tuning import SeededByTrial
 from diffgen.gan_training.tuning_outcome import Tuned, outcome
 from diffgen.types import ImageSet
 
-SPACE = TuningConfig(trials=3, batch_sizes=(32,), widths=(8,), latent_dims=(16,), startup=1, warmup=1)
+SPACE = TuningConfig(trials=3)
 
 
 class Trainer:
@@ -74,7 +74,7 @@ def tune(trainer: tuning.Evaluate, config: GanConfig, folder: Path, **space: obj
         journal=folder / "study.journal",
         progress=Progress(),
     )
-    return outcome(study, config, wanted, 6 * 898)
+    return outcome(study, config, 6 * 898)
 
 
 def test_a_diverged_trial_fails_alone_and_a_hopeless_one_is_pruned(
@@ -129,13 +129,13 @@ def test_a_full_disk_ends_the_study_and_the_trial_runs_again(
 
 def test_the_first_trial_is_the_configuration_itself(gan_config: GanConfig) -> None:
     own = tuning_space.own_values(gan_config)
-    assert tuning_space.suggest(FixedTrial(own), gan_config, TuningConfig(), images=5_000) == gan_config
+    assert tuning_space.suggest(FixedTrial(own), gan_config, images=5_000) == gan_config
 
 
 def test_another_point_changes_what_it_says_and_nothing_else(gan_config: GanConfig) -> None:
-    base = replace(gan_config, steps=None, schedule="quick")
+    base = replace(gan_config, steps=None, schedule="quick", batch_size=64)
     point = tuning_space.own_values(base) | {"batch_size": 128, "averaging": 0.004, "length": 0.5, "transformed": 0.25}
-    found = tuning_space.suggest(FixedTrial(point), base, TuningConfig(), images=120_000)
+    found = tuning_space.suggest(FixedTrial(point), base, images=120_000)
     # half of as many updates as the schedule's passes come to in batches of 128
     steps = round(math.ceil(SCHEDULES["quick"].passes * 120_000 / 128) / 2)
     expected = replace(base, batch_size=128, ema_decay=1 - 0.004, transformed=0.25, steps=steps)
@@ -209,13 +209,3 @@ def test_a_database_holds_a_study_too(digits: ImageSet, gan_config: GanConfig, t
     assert found.trials[0].state == "complete"
     assert not (tmp_path / "study.journal").exists()
     assert tune(Trainer(digits), gan_config, tmp_path, trials=1, storage=url) == found
-
-
-@pytest.mark.parametrize(
-    "space",
-    [{"learning_rates": (1e-3, 1e-4)}, {"ema_complement": (0.0, 0.1)}, {"transformed": (0.5, 1.5)}, {"widths": (0,)}],
-)
-def test_an_impossible_space_is_said(space: dict[str, object], gan_config: GanConfig, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=f"tuning.{next(iter(space))}"):
-        tune(lambda config, path, report: {}, gan_config, tmp_path, **space)
-    assert not (tmp_path / "study.journal").exists()
