@@ -98,12 +98,6 @@ def test_same_seed_same_encoder(digits: ImageSet, labelled: bool) -> None:
     assert not same_weights(first, encoders.train(images, labels, seed=1))
 
 
-@pytest.mark.usefixtures("short_training")
-def test_labels_make_a_difference(digits: ImageSet) -> None:
-    images, labels = torch.from_numpy(digits.images[:200]), torch.from_numpy(digits.labels[:200])
-    assert not same_weights(encoders.train(images, labels), encoders.train(images, None))
-
-
 @pytest.mark.parametrize("shape", [(3, 28, 28), (1, 32, 32), (3, 32, 32), (1, 30, 42), (3, 31, 29)])
 @pytest.mark.usefixtures("short_training")
 def test_other_shapes(shape: tuple[int, int, int]) -> None:
@@ -140,26 +134,6 @@ def test_centroids_are_the_means_of_their_images(cells: Cells, digits: ImageSet)
         )
 
 
-def test_a_cell_holds_mostly_one_class(cells: Cells, digits: ImageSet) -> None:
-    assert digits.labels is not None
-    found = cells.assign(torch.from_numpy(digits.images))
-    largest = sum(np.bincount(digits.labels[found == cell]).max() for cell in range(30))
-    assert largest / len(digits) > 0.8
-
-
-def test_any_other_image_gets_a_cell_too(cells: Cells) -> None:
-    noise = torch.randint(256, (50, 1, 28, 28), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
-    blank = torch.stack([torch.full((1, 28, 28), level, dtype=torch.uint8) for level in (0, 255)])
-    found = cells.assign(torch.cat([noise, blank]))
-    assert ((found >= 0) & (found < 30)).all()
-
-
-def test_assigning_one_at_a_time_gives_the_same(cells: Cells, digits: ImageSet) -> None:
-    images = torch.from_numpy(digits.images[:100])
-    apart = np.concatenate([cells.assign(image[None]) for image in images])
-    assert (apart == cells.assign(images)).mean() >= 0.99  # one may lie on a border
-
-
 @pytest.mark.parametrize(
     ("count", "expected"), [(1, 1), (9, 1), (10, 1), (19, 1), (20, 2), (299, 29), (300, 30), (400, 30)]
 )
@@ -167,16 +141,6 @@ def test_assigning_one_at_a_time_gives_the_same(cells: Cells, digits: ImageSet) 
 def test_small_sets_have_fewer_cells(digits: ImageSet, count: int, expected: int) -> None:
     made = cell_store.build(unlabelled(digits, count))
     assert len(made.centroids) == expected
-
-
-@pytest.mark.parametrize("labelled", [False, True])
-@pytest.mark.usefixtures("short_training")
-def test_same_data_same_cells(digits: ImageSet, labelled: bool) -> None:
-    data = digits if labelled else unlabelled(digits, 300)
-    first, second = cell_store.build(data), cell_store.build(data)
-    assert torch.equal(first.centroids, second.centroids)
-    images = torch.from_numpy(digits.images)
-    assert np.array_equal(first.assign(images), second.assign(images))
 
 
 # -- on disk ---------------------------------------------------------------------------------------------------------

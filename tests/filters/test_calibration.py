@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from diffgen.filters import FilterVerdicts, calibrate, filter_warnings
@@ -57,23 +57,6 @@ def test_the_share_is_kept_unless_given_thresholds_use_it_up(case: tuple[np.ndar
     assert found.together <= max(rate, fixed_alone) + 1e-6
     for index, threshold in enumerate(fixed):
         assert found.given[index] == (not math.isnan(threshold))
-
-
-@given(cases(), st.floats(0, 0.99))
-def test_a_larger_share_never_lowers_a_threshold(case: tuple[np.ndarray, list[float], float], other: float) -> None:
-    scores, fixed, rate = case
-    low, high = sorted((rate, other))
-    assert (calibrate(scores, fixed, low).thresholds <= calibrate(scores, fixed, high).thresholds).all()
-
-
-@given(st.integers(1, 400), st.integers(0, 2**32 - 1))
-def test_without_ties_all_filters_reject_equally_many(count: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    scores = np.stack([rng.permutation(count) for _ in range(3)], axis=1).astype(np.float32)
-    found = calibrate(scores, [math.nan] * 3, 0.2)
-    assume(count > 1)
-    assert len(set(found.alone.tolist())) == 1
-    assert found.together <= 0.2 + 1e-6
 
 
 def test_one_hundredth_of_a_hundred_is_one() -> None:

@@ -57,10 +57,6 @@ def corners(images: torch.Tensor) -> torch.Tensor:
     return images[:, :, [0, 0, -1, -1], [0, -1, 0, -1]]
 
 
-def test_the_five_of_the_paper() -> None:
-    assert tuple(TRANSFORMATIONS) == NAMES
-
-
 @pytest.mark.parametrize("count", [1, 5, 64, 65, 130])
 @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32)])
 def test_six_times_as_many_originals_first(count: int, shape: tuple[int, int, int]) -> None:
@@ -84,13 +80,6 @@ def test_every_image_is_changed_but_not_beyond_recognition(images: torch.Tensor,
     cosine = torch.nn.functional.cosine_similarity(flat, other, dim=1)
     assert cosine.min() > 0.6
     assert cosine.max() > 0.8
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_photographs_are_changed_too(name: str) -> None:
-    originals = photographs()
-    found = by_name(originals)[name]
-    assert (found != originals).flatten(1).any(dim=1).float().mean() > 0.9  # sky may be of one colour
 
 
 def test_same_seed_same_images(images: torch.Tensor) -> None:

@@ -46,12 +46,6 @@ def test_images_come_with_their_labels_and_some_are_transformed(digits: ImageSet
     assert share == transformed if transformed in (0, 1) else 0.35 < share < 0.65
 
 
-def test_without_transformations_only_originals(digits: ImageSet) -> None:
-    batches = make(digits, augment=False)
-    assert batches.images == len(digits)
-    assert set(keys(to_uint8(batches.draw()[0]))) <= set(keys(torch.from_numpy(digits.images)))
-
-
 def test_latent_vectors_hold_the_class_that_is_asked_for(digits: ImageSet) -> None:
     batches = make(digits)
     latents, asked = batches.latents(400)

@@ -82,11 +82,6 @@ def test_a_size_to_resize_to_that_no_network_fits(side: int) -> None:
         check_resize(side)
 
 
-@pytest.mark.parametrize("side", [None, 28, 32, 64])
-def test_sizes_to_resize_to(side: int | None) -> None:
-    check_resize(side)
-
-
 def test_64_pixels_begin_with_feature_maps_of_8() -> None:
     generator, discriminator = (
         DcganGenerator((3, 64, 64), latent_dim=7, width=4),
@@ -103,15 +98,6 @@ def test_every_grey_level_survives_the_round_trip() -> None:
     assert (unit.min(), unit.max()) == (-1, 1)
     assert torch.equal(to_uint8(unit), levels)
     assert torch.equal(levels.flatten(), torch.arange(256, dtype=torch.uint8))
-
-
-def test_to_uint8_rounds_and_stays_in_range() -> None:
-    values = torch.tensor(
-        [-3.0, -1.0, -1 + 0.49 / 127.5, -1 + 0.51 / 127.5, 1 - 0.51 / 127.5, 1 - 0.49 / 127.5, 1, 1.5]
-    )
-    before = values.clone()
-    assert to_uint8(values).tolist() == [0, 0, 0, 1, 254, 255, 255, 255]
-    assert torch.equal(values, before)
 
 
 def test_scores_do_not_depend_on_the_neighbours(trained: TrainedGan, images: torch.Tensor) -> None:

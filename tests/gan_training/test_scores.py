@@ -80,11 +80,6 @@ def test_fid_with_fewer_images_than_features() -> None:
     assert distances == sorted(distances)
 
 
-def test_fid_of_normal_distributions_that_are_known() -> None:
-    """N(0, 1) and N(3, 2^2) in ten dimensions: 10 (9 + (2 - 1)^2)."""
-    assert frechet_distance(normal(50_000, 10), 3 + 2 * normal(50_000, 10, seed=1)) == pytest.approx(100, rel=0.02)
-
-
 # -- KID -------------------------------------------------------------------------------------------------------------
 
 
@@ -106,20 +101,6 @@ def test_kid_as_written(seed: int, count: int, other: int, length: int) -> None:
     assert squared_discrepancy(x, y) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
-def test_kid_is_unbiased() -> None:
-    """Two samples of one distribution: on both sides of zero, and zero on average, however small they are."""
-    found = np.array(
-        [squared_discrepancy(normal(10, 4, seed=2 * n), normal(10, 4, seed=2 * n + 1)) for n in range(800)]
-    )
-    assert 0.3 < (found < 0).mean() < 0.8
-    assert abs(found.mean()) < 3 * found.std() / math.sqrt(len(found))
-    with_diagonal = (
-        found.mean()
-        + 2 * np.mean([((normal(10, 4, seed=n) ** 2).mean(dim=1) + 1).pow(3).mean() for n in range(800)]) / 10
-    )
-    assert with_diagonal > 20 * found.std() / math.sqrt(len(found))  # what leaving the diagonal in would give
-
-
 def test_kid_of_subsets() -> None:
     x, y = normal(400, 8), normal(300, 8, seed=1) + 0.5
     found = kernel_distance(x, y, subsets=200, subset_size=50)
@@ -132,16 +113,6 @@ def test_kid_of_subsets() -> None:
     whole = kernel_distance(x[:300], y, subsets=2)  # fewer than a subset: all of them
     assert whole.mean == pytest.approx(squared_discrepancy(x[:300], y))
     assert whole.std == pytest.approx(0, abs=1e-12)
-
-
-def test_kid_of_one_distribution_is_about_nothing_and_of_two_is_not() -> None:
-    x = normal(2000, 16)
-    same = kernel_distance(x, normal(2000, 16, seed=1), subsets=50, subset_size=500)
-    moved = kernel_distance(x, normal(2000, 16, seed=1) + 0.3, subsets=50, subset_size=500)
-    collapsed = kernel_distance(x, x[:5].repeat(400, 1), subsets=50, subset_size=500)
-    assert abs(same.mean) < 0.005
-    assert moved.mean > 20 * abs(same.mean)
-    assert collapsed.mean > 20 * abs(same.mean)
 
 
 # -- precision, recall, density, coverage ----------------------------------------------------------------------------
@@ -203,63 +174,6 @@ def test_a_set_covers_itself(features: torch.Tensor) -> None:
     assert bool(found.covered.all())
     assert found.density >= 0.99 or features.unique(dim=0).shape[0] < len(features)
     assert found.nearest_generated == pytest.approx(found.nearest_real, rel=1e-6)
-
-
-@given(features=feature_sets(), other=feature_sets(), seed=st.integers(0, 99))
-def test_shares_are_shares_and_order_is_nothing(features: torch.Tensor, other: torch.Tensor, seed: int) -> None:
-    length = min(features.shape[1], other.shape[1])
-    real, generated = features[:, :length], other[:, :length]
-    found = manifold_scores(real, generated)
-    assert all(0 <= each <= 1 for each in (found.precision, found.recall, found.coverage))
-    assert found.density >= 0
-    order = torch.randperm(len(real), generator=torch.Generator().manual_seed(seed))
-    again = manifold_scores(real[order], generated.flip(0))
-    for name in ("precision", "recall", "density", "coverage"):
-        assert getattr(again, name) == pytest.approx(getattr(found, name), abs=1.5 / len(real))
-
-
-def test_one_sample_against_another_of_the_same_distribution() -> None:
-    found = manifold_scores(normal(2000, 8), normal(2000, 8, seed=1))
-    assert found.precision > 0.7
-    assert found.recall > 0.7
-    assert found.density == pytest.approx(1, abs=0.05)
-    assert found.coverage == pytest.approx(1 - 2**-5, abs=0.02)  # Naeem et al., equation 11, M = N
-    assert found.nearest_generated == pytest.approx(found.nearest_real, rel=0.05)
-
-
-def test_mode_collapse_shows() -> None:
-    """Ten clusters, of which one is drawn, or one picture of each: fine pictures, and nothing is covered."""
-    centres = 30 * normal(10, 8, seed=5)
-    real = (centres[:, None] + normal(10, 100, 8)).reshape(-1, 8)
-    one_cluster = centres[0] + normal(1000, 8, seed=1)
-    one_picture_each = centres.repeat(100, 1) + 0.01 * normal(1000, 8, seed=2)
-    all_clusters = (centres[:, None] + normal(10, 100, 8, seed=3)).reshape(-1, 8)
-    good, narrow, repeated = (manifold_scores(real, each) for each in (all_clusters, one_cluster, one_picture_each))
-    assert good.coverage > 0.9
-    assert narrow.coverage <= 0.1
-    assert narrow.recall <= 0.1
-    assert narrow.covered.reshape(10, 100).double().mean(dim=1)[1:].max() == 0  # class by class
-    assert repeated.precision > 0.9
-    assert repeated.density > 1
-    assert repeated.coverage < 0.5
-    assert repeated.recall < 0.05
-    assert repeated.nearest_generated < 0.05 * repeated.nearest_real
-
-
-def test_outliers_flatter_neither_density_nor_coverage() -> None:
-    """Ten generated outliers all around: their balls hold every real image, and recall alone is taken in."""
-    real, bad = normal(500, 8), normal(490, 8, seed=1) * 0.01 + 20
-    outliers = 100 * normal(10, 8, seed=2)
-    found = manifold_scores(real, torch.cat([bad, outliers]))
-    assert found.recall > 0.9
-    assert found.precision < 0.05
-    assert found.density < 0.05
-    assert found.coverage < 0.05
-    # and among the real ones: a few of them make no generated image of elsewhere a real one
-    with_outliers = manifold_scores(torch.cat([real, outliers]), bad)
-    assert with_outliers.precision > 0.9
-    assert with_outliers.density < 10 / 5
-    assert with_outliers.coverage < 0.05
 
 
 @pytest.mark.parametrize("score", [frechet_distance, squared_discrepancy, manifold_scores])

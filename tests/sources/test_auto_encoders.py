@@ -164,14 +164,6 @@ def test_it_is_trained_once_and_computes_the_same_from_the_cache(
         assert torch.equal(torch.cat([again.scorer.score(part) for part in images.split(7)]), scores)
 
 
-def test_the_same_seed_gives_the_same_file(digits: ImageSet, dense: ImageSource) -> None:
-    assert dense.artifact is not None
-    before = dense.artifact.read_bytes()
-    dense.artifact.unlink()
-    prepared(digits, VaeSettings(steps=200, latent_dim=20))
-    assert dense.artifact.read_bytes() == before
-
-
 def test_a_damaged_file_is_made_anew(digits: ImageSet) -> None:
     own = VaeSettings(steps=20, latent_dim=3)
     made, _ = prepared(digits, own)

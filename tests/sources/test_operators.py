@@ -99,21 +99,6 @@ def test_photographs_of_any_size_are_mirrored_as_far_as_an_operator_reaches(
     assert np.abs(made - wanted).max() <= 0.51
 
 
-@pytest.mark.parametrize("sides", [(16, 16), (24, 8), (8, 32)])
-def test_in_perspective_one_side_is_further_away(sides: tuple[int, int]) -> None:
-    height, width = sides
-    images = torch.from_numpy(np.random.default_rng(0).integers(50, 256, (2, 3, height, width), dtype=np.uint8))
-    strengths = {"right": 0.4, "down": -0.2}
-    made = OPERATORS["perspective"].apply(images, Scene(images, None), [strengths] * 2).numpy()
-    for row in range(height):
-        for column in range(width):
-            x, y = column - (width - 1) / 2, row - (height - 1) / 2
-            away = 1 / (1 - 0.4 * x / (width / 2) + 0.2 * y / (height / 2))
-            for number in range(2):
-                wanted = seen_at(images[number].numpy().astype(float), x * away, y * away)
-                assert np.abs(made[number, :, row, column] - wanted).max() <= 0.51
-
-
 def test_in_perspective_lines_stay_straight_and_a_side_becomes_as_much_smaller_as_is_said() -> None:
     band = torch.zeros((1, 1, 201, 201), dtype=torch.uint8)
     band[:, :, 51:150] = 255
@@ -149,18 +134,6 @@ def test_shades_of_grey_that_are_saved_as_colours_are_changed_as_those_of_one_ch
     assert (colours.int() - grey.int()).abs().max() <= 1
     assert is_grey(colours.numpy())
     assert not is_grey(scene_of(True).seeds.numpy())
-
-
-@pytest.mark.parametrize("side", [224, 512])
-def test_a_motion_leaves_no_gaps(side: int) -> None:
-    line = torch.zeros((1, 1, 3, side), dtype=torch.uint8)
-    line[:, :, :, side // 2] = 255
-    made = OPERATORS["motion"].apply(line, Scene(line, None), [{"right": 0.15 * side, "down": 0.0}])[0, 0, 1]
-    lit = (made > 0).nonzero().squeeze(1)
-    assert len(lit) == int(lit.max() - lit.min()) + 1
-    assert len(lit) == pytest.approx(0.15 * side, abs=6)  # what lies between pixels is shared among them
-    middle = made[lit[4:-4]].double()
-    assert middle.max() <= 255 / (0.15 * side) + 1.5 and middle.min() >= 255 / (0.15 * side) - 1.5
 
 
 def test_light_from_one_side_has_a_slope_and_leaves_the_middle() -> None:
@@ -224,18 +197,6 @@ def test_patterns_are_functions_of_their_gene(name: str) -> None:
     first, same, other = operator.apply(images, scene, strengths)
     assert torch.equal(first, same)
     assert not torch.equal(first, other)
-
-
-def test_strokes_grow_and_shrink_whatever_their_colour() -> None:
-    scene = scene_of(False)
-    paper = Scene(255 - scene.seeds, plain_background(255 - scene.seeds))
-    for pixels, grows in ((0.8, True), (-0.8, False)):
-        strengths = [{"pixels": pixels}] * 20
-        light = OPERATORS["stroke"].apply(scene.seeds[:20], scene, strengths)
-        dark = OPERATORS["stroke"].apply(paper.seeds[:20], paper, strengths)
-        assert torch.equal(255 - dark, light)
-        more = light.int().sum(dim=(1, 2, 3)) > scene.seeds[:20].int().sum(dim=(1, 2, 3))
-        assert bool((more == grows).all())
 
 
 @pytest.mark.parametrize(("height", "width"), [(8, 8), (28, 28), (32, 20), (20, 64), (100, 90)])
