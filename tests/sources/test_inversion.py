@@ -16,7 +16,7 @@ from diffgen.gan_training import checkpoint
 from diffgen.gan_training.networks import DcganGenerator, to_unit
 from diffgen.gan_training.trainer import train as train_gan
 from diffgen.seeding import seeded
-from diffgen.sources import gan as gan_family
+from diffgen.sources import gan
 from diffgen.sources.base import FamilyContext, ImageSource
 from diffgen.sources.gan import GanFamily, GanSource
 from diffgen.sources.learned.inversion import Inversion, InversionLesson, _in_any_order, descended
@@ -137,7 +137,7 @@ def test_a_generator_without_classes() -> None:
 
 
 def test_it_is_trained_once_where_genes_are_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(gan_family, "_STEPS", 4)
+    monkeypatch.setattr(gan, "_STEPS", 4)
     digits: ImageSet = load("digits:test")
     path = tmp_path / "gan.safetensors"
     images, labels = torch.from_numpy(digits.images), torch.from_numpy(digits.labels)
