@@ -14,8 +14,8 @@ from diffgen.comparison.image_source import check_unchanged, prepare_source
 from diffgen.comparison.jury import stored_jury
 from diffgen.comparison.label_order import in_order
 from diffgen.comparison.machine import resolve_batch_size, resolve_device
-from diffgen.comparison.real_data import load_stored
 from diffgen.comparison.named_settings import stored_settings
+from diffgen.comparison.real_data import load_stored
 from diffgen.config import CompareConfig, ModelSpec
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError

@@ -19,12 +19,18 @@ from diffgen.comparison.classes import with_known_labels
 from diffgen.comparison.image_source import generator_digests, try_out_source
 from diffgen.comparison.label_order import announce_order, in_order, namer, names_of_classes, order_of_labels
 from diffgen.comparison.machine import device_name, resolve_batch_size, resolve_device, versions
-from diffgen.comparison.requirements import with_own_settings
 from diffgen.comparison.plan import Objects, Plan
 from diffgen.comparison.preflight import check_query_budgets, prepare_models
 from diffgen.comparison.preprocessings import settle_sizes
 from diffgen.comparison.real_data import announce_sizes, load_for
-from diffgen.comparison.requirements import check_images, check_models, check_settings, check_tables, unused_source
+from diffgen.comparison.requirements import (
+    check_images,
+    check_models,
+    check_settings,
+    check_tables,
+    unused_source,
+    with_own_settings,
+)
 from diffgen.comparison.results import announce_numbers
 from diffgen.comparison.stages import attach_answers, before_the_search
 from diffgen.config import CompareConfig, SearchConfig, replace, roles, to_dict

@@ -335,7 +335,7 @@ def with_named_operators(config: CompareConfig, images: UInt8Array) -> CompareCo
     Genes are numbers of that list, which other versions may have otherwise.
 
     Args:
-        config: see :func:`diffgen.comparison.named_settings.with_own_settings`.
+        config: see :func:`diffgen.comparison.requirements.with_own_settings`.
         images: uint8 (N, C, H, W), the real ones.
     """
     own: SeedsSettings = SeedsFamily.settings_among(config.source.families)

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from diffgen.comparison.machine import resolve_device
-import diffgen
 import diffgen
 from diffgen.comparison.machine import resolve_device
 from diffgen.comparison.real_data import load_stored
