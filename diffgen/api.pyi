@@ -8,7 +8,7 @@ a package.
 The public names are listed here alone: ``diffgen`` and ``diffgen.api`` have them, and type checkers read them here.
 """
 
-from .comparison.own_settings import path_settings as path_settings
+from .comparison.requirements import path_settings as path_settings
 from .comparison.settings_file import load_settings as load_settings
 from .comparison.stages import CompareResult as CompareResult
 from .config import Budget as Budget

@@ -13,7 +13,8 @@ import pytest
 import tomli_w
 
 from diffgen.cli import build_parser
-from diffgen.comparison.named_settings import settled, with_own_settings
+from diffgen.comparison.named_settings import settled
+from diffgen.comparison.requirements import with_own_settings
 from diffgen.comparison.settings_file import load_settings, read_settings_file
 from diffgen.config import (
     Budget,
