@@ -20,8 +20,7 @@ from torch import nn
 
 from diffgen.config import MAX_MODELS, Preprocessing, from_dict, roles
 from diffgen.errors import UserError
-from diffgen.features.pretrained import MEAN, STD
-from diffgen.features.pretrained import SIDE, Vgg16
+from diffgen.features.pretrained import MEAN, SIDE, STD, Vgg16
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
 from diffgen.models.untrusted import external_files
