@@ -1,4 +1,4 @@
-"""What a validity filter is, and what it is made with."""
+"""What a validity filter is, what it is made with, and all of them by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters one after the other: the first that rejects an image decides, later ones are not asked about it."""
+"""Filters one after the other: the first that rejects an image decides; and warnings of filters that are of no use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The validity filters of a comparison: made, fitted and calibrated on the real images."""
+"""The validity filters of a comparison and the networks that they ask, trained once for a data set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settles what a Python program gives a verb by name, objects of its own among it, over its other settings."""
+"""Settings from a Python program by name, objects of its own among them, and those that a run was made with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matches what the parts of a comparison need with what is there, before anything runs."""
+"""Matches what the parts of a comparison need with what is there, and checks their settings, before anything runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads the weights of networks trained on ImageNet, and prepares images for them."""
+"""Networks trained on ImageNet, as feature extractors: their weights, and how images are prepared for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A generator of the user's own: a file that maps latent vectors to images; and a discriminator to go with it."""
+"""The family ``file``: a generator of the user's own, with an encoder and a discriminator where they come with it."""
 
 from __future__ import annotations
 

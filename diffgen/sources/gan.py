@@ -1,4 +1,4 @@
-"""The trained GAN as a source of images and as a scorer of their realism."""
+"""The family ``gan``: the GAN of a data set, trained once, then found in the cache; a source of images and a scorer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How clearly each real image shows its label, as the jury sees it."""
+"""Which real images a search prefers: what the models say of them, and how clearly each shows its label."""
 
 from __future__ import annotations
 
