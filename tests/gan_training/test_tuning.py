@@ -83,6 +83,7 @@ def test_a_diverged_trial_fails_alone_and_a_hopeless_one_is_pruned(
     trainer = Trainer(
         digits, {1: {"learning_rate_generator": 1e30}, 2: {"learning_rate_generator": 1e-12, "ema_decay": 0.0}}
     )
+    gan_config = replace(gan_config, monitor_checks=2)
     found = tune(trainer, gan_config, tmp_path)
     assert [trial.state for trial in found.trials] == ["complete", "failed", "pruned"]
     assert "diverged" in (found.trials[1].error or "")

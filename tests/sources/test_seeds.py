@@ -161,12 +161,6 @@ def test_seeds_are_drawn_by_what_the_search_that_asked_found_of_them() -> None:
     assert drawn_shares(other) == pytest.approx(np.full(4, 0.25), abs=0.02)
     other.restore(own.checkpoint())
     assert np.array_equal(drawn_shares(other), drawn_shares(own))
-    # as does one that was kept before there was anything to keep
-    other.restore({})
-    assert drawn_shares(other) == pytest.approx(np.full(4, 0.25), abs=0.02)
-    # nor did earlier versions keep anything less than nothing
-    other.restore({"seed_worth": np.array([1.0, -5, 0, 0]), "seed_tries": np.array([3, 6, 2, 0])})
-    assert (drawn_shares(other) > 0).all()
     other.mutate(genes, Mutating(gene_probability=0.5, category_probability=0.5, eta=20), np.random.default_rng(1))
 
 
