@@ -57,7 +57,8 @@ def add_parser(verbs: Any) -> None:
     training.add_argument(
         "--features",
         choices=("domain", "inception", "vgg16"),
-        help="what the scores of the finished GAN compare images by (default: domain, an encoder of the data itself)",
+        metavar="NAME",
+        help="compare images by inception or vgg16 (default: domain, an encoder of them)",
     )
     training.add_argument(
         "--features-weights", metavar="FILE", help="weights of inception or vgg16 (default: torchvision's)"
@@ -65,13 +66,12 @@ def add_parser(verbs: Any) -> None:
     tuning = parser.add_argument_group("tuning")
     tuning.add_argument("--tune", type=int, metavar="N", help="search for the settings until there are N trials")
     tuning.add_argument(
-        "--storage", metavar="FILE|URL", help="journal file or database of the study (default: a file in the cache)"
+        "--storage", metavar="FILE|URL", help="journal file or database of the study (default: in the cache)"
     )
     tuning.add_argument(
         "--workers", type=int, default=1, metavar="N", help="trials at once, each in a process of its own (default: 1)"
     )
-    machine = parser.add_argument_group("machine")
-    machine.add_argument(
+    parser.add_argument(
         "--device", default="auto", metavar="auto|cpu|cuda|mps", help="default: a GPU when there is one"
     )
     options.add_talk(parser)

@@ -20,9 +20,6 @@ from diffgen.config import (
     Budget,
     CompareConfig,
     GanConfig,
-    Opening,
-    Preprocessing,
-    RemoteConfig,
     replace,
 )
 from diffgen.config.schema import every_setting
@@ -251,19 +248,6 @@ def test_paths_are_seen_from_the_file(tmp_path: Path) -> None:
         }
 
 
-def test_two_models_as_files_of_before_named_them(resolved: Callable[..., CompareConfig]) -> None:
-    config = resolved(
-        'label_map = "map.toml"\n[model_a]\npath = "/a.pt"\narch = "nets:a"\n[model_a.remote]\nretries = 3\n'
-        '[model_b]\nclass_names = ["x"]\n[preprocessing_b]\nmean = [0.5]',
-        "--b-std",
-        "2",
-    )
-    a, b = config.models
-    assert (a.path, a.opening) == ("/a.pt", Opening(arch="nets:a", remote=RemoteConfig(retries=3)))
-    assert (b.class_names, b.preprocessing) == (("x",), Preprocessing(mean=(0.5,), std=(2.0,)))
-    assert (a.label_map, Path(b.label_map or "").name) == (None, "map.toml")
-
-
 def test_settings_from_a_file_in_python(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text('preset = "paper"\nseed = 7\n[gan]\nsteps = 5\n')
     config = load_settings(tmp_path / "mine.toml", seed=8, budget="500q", filters="none")
@@ -298,9 +282,9 @@ def test_settings_from_a_file_in_python(tmp_path: Path) -> None:
         ("[search]\nprior = [1]", ["search.prior", "'box'"]),
         ("[search]\npopulation = 1", ["search.population", "from 4 to 1000000"]),
         ("[filters]\nfalse_alarm = 2.0", ["filters.false_alarm", "0.02"]),
-        ("[preprocessing_a]\nmean = 0.5", ["preprocessing.mean", "list"]),
-        ('[preprocessing_a]\nmean = ["x"]', ["preprocessing.mean", "a number"]),
-        ("model_a = 5", ["path", "quotation marks"]),
+        ("[[models]]\n[models.preprocessing]\nmean = 0.5", ["preprocessing.mean", "list"]),
+        ('[[models]]\n[models.preprocessing]\nmean = ["x"]', ["preprocessing.mean", "a number"]),
+        ("[[models]]\npath = 5", ["path", "quotation marks"]),
         ("models = 5", ["models", "[[models]]"]),
         ("models = [5]", ["models", "[[models]]"]),
         ("gan-steps = 5", ["gan_steps", "steps in the table [gan]"]),
