@@ -7,7 +7,9 @@ from typing import Any
 
 from diffgen import api
 from diffgen.cli import options
+from diffgen.cli.settings_options import add_settings, settings_from
 from diffgen.config import TrainingSetConfig
+from diffgen.config.schema import every_setting
 from diffgen.errors import UserError
 
 _EXAMPLES = """\
@@ -36,18 +38,7 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument(
         "--for-training", metavar="FOLDER", help="labelled finds as train/CLASS/*.png and test/CLASS/*.png"
     )
-    parser.add_argument(
-        "--test-share",
-        type=float,
-        metavar="X",
-        help=f"with --for-training: share to test on; default: {TrainingSetConfig().test_share}",
-    )
-    parser.add_argument(
-        "--seed",
-        type=int,
-        metavar="N",
-        help=f"seed of that division; default: {TrainingSetConfig().seed}",
-    )
+    add_settings(parser.add_argument_group("with --for-training"), TrainingSetConfig)
     parser.add_argument(
         "--dataset",
         metavar="FOLDER|URL",
@@ -68,12 +59,11 @@ def run(arguments: argparse.Namespace) -> int:
     named = [option for option, place in kinds.items() if place is not None]
     if len(named) > 1:
         raise UserError(f"{' and '.join(named)} write different things; leave one of them out.")
-    of_training = {"test_share": arguments.test_share, "seed": arguments.seed}
-    given = {name: value for name, value in of_training.items() if value is not None}
     if arguments.for_training is not None:
-        return _for_training(arguments, TrainingSetConfig(**given))
-    if given:
-        raise UserError(f"--{next(iter(given)).replace('_', '-')} goes with --for-training; leave it out.")
+        return _for_training(arguments, settings_from(arguments, TrainingSetConfig))
+    for each in every_setting(TrainingSetConfig):
+        if getattr(arguments, each.key) is not None:
+            raise UserError(f"{each.option} goes with --for-training; leave it out.")
     if arguments.dataset is not None:
         return _dataset(arguments)
     if arguments.to is not None:

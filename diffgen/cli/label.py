@@ -7,6 +7,7 @@ from typing import Any
 
 from diffgen import api
 from diffgen.cli import model_options, options
+from diffgen.cli.settings_options import add_settings, settings_from
 from diffgen.config import LabelConfig
 from diffgen.errors import UserError
 
@@ -28,7 +29,6 @@ def add_parser(verbs: Any) -> None:
         "models, or by the class that a conditional generator was asked for. Each label keeps its source.",
         examples=_EXAMPLES,
     )
-    defaults = LabelConfig()
     parser.add_argument("run_folder", metavar="RUN", help="the folder that compare wrote")
     action = parser.add_mutually_exclusive_group()
     action.add_argument("--export", metavar="FOLDER", help="write a label sheet into a new folder")
@@ -39,19 +39,7 @@ def add_parser(verbs: Any) -> None:
         "--oracle", metavar="MODEL", nargs="+", help="label by reference models, where all say the same"
     )
     action.add_argument("--intended", action="store_true", help="use the class that the generator was asked for")
-    sheet = parser.add_argument_group("with --export")
-    sheet.add_argument("--count", type=int, metavar="N", help="number of pictures (default: what --margin needs)")
-    sheet.add_argument(
-        "--confidence", type=float, default=defaults.confidence, metavar="P", help="default: %(default)s"
-    )
-    sheet.add_argument(
-        "--margin",
-        type=float,
-        default=defaults.margin,
-        metavar="P",
-        help="margin of error of a share; default: %(default)s",
-    )
-    sheet.add_argument("--seed", type=int, default=defaults.seed, metavar="N", help="default: %(default)s")
+    add_settings(parser.add_argument_group("with --export"), LabelConfig)
     parser.add_argument("--partial", action="store_true", help="with --import: some pictures may have no label")
     parser.add_argument(
         "--trust-oracle",
@@ -72,9 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.trust_oracle and not arguments.oracle:
         raise UserError("--trust-oracle goes with --oracle; leave it out.")
     if arguments.export is not None:
-        config = LabelConfig(
-            count=arguments.count, confidence=arguments.confidence, margin=arguments.margin, seed=arguments.seed
-        )
+        config = settings_from(arguments, LabelConfig)
         sheet = api.label_export(arguments.run_folder, arguments.export, config=config, **options.events(arguments))
         found = f"{sheet.distinct_valid_triggers:,} valid triggers without near-duplicates"
         print(f"{sheet.pictures:,} of {found}: {sheet.folder}/label.html")

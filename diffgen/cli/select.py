@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from diffgen import api
 from diffgen.cli import model_options, options
+from diffgen.cli.settings_options import add_settings, settings_from
 from diffgen.config import SelectorConfig, roles
 from diffgen.tasks.classification import those
 from diffgen.wording import count_of, labelled_by
@@ -25,7 +26,6 @@ diffgen select runs/mine --features vgg16 --features-weights vgg16-397923af.pth
 
 def add_parser(verbs: Any) -> None:
     """Add this verb to the parser."""
-    defaults = SelectorConfig()
     parser = verbs.add_parser(
         "select",
         help="train a selector: which model to trust, from the picture alone",
@@ -35,29 +35,7 @@ def add_parser(verbs: Any) -> None:
     )
     parser.add_argument("run_folder", metavar="RUN", help="the folder that compare wrote, with labels")
     parser.add_argument("--data", metavar="D", help="labelled real images that the run has not seen, to judge it on")
-    parser.add_argument(
-        "--features",
-        choices=("auto", "domain", "vgg16", "pixels"),
-        default=defaults.features,
-        help="what the forest looks at (default: VGG16 where its weights are, else an encoder of the run's data)",
-    )
-    parser.add_argument("--features-weights", metavar="FILE", help="torchvision's weights of VGG16")
-    parser.add_argument("--trees", type=int, default=defaults.trees, metavar="N", help="default: %(default)s")
-    parser.add_argument(
-        "--both-wrong", action="store_true", help="keep triggers on which both are wrong, as a third kind"
-    )
-    parser.add_argument(
-        "--labels",
-        "--source",
-        dest="source",
-        choices=("human", "oracle", "intended", "jury"),
-        help="labels to use; jury: what the run's jury says of pictures that it recognises (default: the best of each "
-        "picture, without the jury)",
-    )
-    parser.add_argument(
-        "--limit", type=int, default=defaults.limit, metavar="N", help="maximum number of triggers to learn from"
-    )
-    parser.add_argument("--seed", type=int, default=defaults.seed, metavar="N", help="default: %(default)s")
+    add_settings(parser, SelectorConfig)
     parser.add_argument("--force", action="store_true", help="replace the selector of the run")
     parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")
     model_options.add_last(parser)
@@ -65,18 +43,9 @@ def add_parser(verbs: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Train, and print what the selector is worth."""
-    config = SelectorConfig(
-        features=arguments.features,
-        features_weights=arguments.features_weights,
-        trees=arguments.trees,
-        limit=arguments.limit,
-        both_wrong=arguments.both_wrong,
-        source=arguments.source,
-        seed=arguments.seed,
-    )
     result = api.select(
         arguments.run_folder,
-        config=config,
+        config=settings_from(arguments, SelectorConfig),
         data=arguments.data,
         options=model_options.specs_of_run(arguments, arguments.run_folder),
         device=arguments.device,

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Collection, Iterable
 from typing import Any, get_args, get_origin
 
-from diffgen.config import MAX_MODELS, CheckConfig, CompareConfig, roles
+from diffgen.config import MAX_MODELS, CheckConfig, CompareConfig, applied, roles
 from diffgen.config.layers import Layer, assignment, merged, nested
 from diffgen.config.parts import with_path
 from diffgen.config.schema import Setting, every_setting
@@ -145,6 +145,23 @@ class Options:
             if action.dest not in allowed and value is not None and value is not False and value != []:
                 return str(action.metavar) if not action.option_strings else max(action.option_strings, key=len)
         return ""
+
+
+def add_settings(group: Any, kind: Any) -> None:
+    """The options of all settings of a class, each of them in ``--help``."""
+    for each in every_setting(kind):
+        if each.option is not None:
+            group.add_argument(each.option, dest=each.key, **_form(each))
+
+
+def settings_from(arguments: argparse.Namespace, kind: Any) -> Any:
+    """The settings of a class as :func:`add_settings`'s options say, the others by default.
+
+    Raises:
+        UserError: a value that cannot be.
+    """
+    said = {each.key.rpartition(".")[2]: getattr(arguments, each.key, None) for each in every_setting(kind)}
+    return applied(kind(), {name: value for name, value in said.items() if value is not None})
 
 
 class _HelpAll(argparse.Action):
