@@ -9,8 +9,8 @@ from typing import Any
 
 from diffgen import api
 from diffgen.cli import check, options, table
-from diffgen.config import Budget, CheckConfig
-from diffgen.errors import UserError
+from diffgen.cli.settings_options import add_settings, settings_from
+from diffgen.config import Budget, CheckConfig, CompareConfig
 
 _DESCRIPTION = """\
 A whole run with nothing from outside: the 1,797 handwritten digits that ship inside scikit-learn (real scans of 8x8
@@ -21,6 +21,7 @@ one classifier and its 8-bit quantization instead, and the verdict whether the o
 
 
 _BUDGET = Budget(seconds=30.0)
+_SETTINGS = ("seed", "device", "batch_size")
 
 
 def add_parser(verbs: Any) -> None:
@@ -39,22 +40,18 @@ def add_parser(verbs: Any) -> None:
     )
     parser.add_argument("-o", "--output", default="demo-run", metavar="RUN", help="run folder (default: %(default)s)")
     parser.add_argument("--force", action="store_true", help="replace the run in an output folder that is not empty")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed (default: %(default)s)")
-    options.add_machine(parser)
+    add_settings(parser, CompareConfig, _SETTINGS)
     options.add_talk(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the demonstration and print its table."""
-    if arguments.seed < 0:
-        raise UserError("A seed must not be negative; give 0 or more.")
+    settings = settings_from(arguments, CompareConfig)
     given = None if arguments.budget is None else Budget.parse(arguments.budget)
     common: dict[str, Any] = {
         "output": arguments.output,
         "force": arguments.force,
-        "seed": arguments.seed,
-        "device": arguments.device,
-        "batch_size": options.batch_size(arguments.batch_size),
+        **{name: getattr(settings, name) for name in _SETTINGS},
         **options.events(arguments),
         "command": shlex.join(["diffgen", *sys.argv[1:]]),
     }

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from diffgen import api
 from diffgen.cli import model_options, options
 from diffgen.cli.model_options import start_isolation
-from diffgen.config import replace
+from diffgen.cli.settings_options import add_settings, settings_from
+from diffgen.config import CompareConfig, replace
 from diffgen.errors import UserError
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ diffgen inspect net.onnx --data val/ --write           ... and keep the best in 
 diffgen inspect w.pth --arch nets:resnet --data val/   weights, and what builds their network
 """
 _NAMES_SHOWN = 10
+_READING, _MACHINE = ("resize", "fit", "skip_broken", "exif"), ("device", "batch_size")
 
 
 def add_parser(verbs: Any) -> None:
@@ -34,14 +36,14 @@ def add_parser(verbs: Any) -> None:
     )
     parser.add_argument("model", metavar="MODEL", help="the model's file")
     parser.add_argument("--data", metavar="D", help="real images, as for compare; better with labels")
-    options.add_reading(parser)
+    add_settings(parser, CompareConfig, _READING)
     parser.add_argument("--write", action="store_true", help="write the best into a sidecar beside the model")
     parser.add_argument(
         "--force",
         action="store_true",
         help="replace the sidecar that is there, or write one although few answers are right",
     )
-    options.add_machine(parser)
+    add_settings(parser.add_argument_group("machine"), CompareConfig, _MACHINE)
     model_options.add_last(parser, models=1)
 
 
@@ -50,14 +52,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.data is None:
         raise UserError("The real images are missing; name them with --data (a folder, a zip, or 'digits').")
     spec = model_options.spec_from(arguments)
-    start_isolation([replace(spec, path=arguments.model)], arguments.device)
+    settings = settings_from(arguments, CompareConfig)
+    start_isolation([replace(spec, path=arguments.model)], settings.device)
     found = api.inspect(
         arguments.model,
         data=arguments.data,
         options=spec,
-        device=arguments.device,
-        batch_size=options.batch_size(arguments.batch_size),
-        **options.reading(arguments),
+        **{name: getattr(settings, name) for name in (*_READING, *_MACHINE)},
         write=arguments.write,
         force=arguments.force,
         **options.events(arguments),

@@ -6,7 +6,6 @@ import argparse
 import json
 from typing import Any
 
-from diffgen.errors import UserError
 from diffgen.events import Progress
 
 
@@ -36,58 +35,6 @@ def add_triggers(parser: argparse.ArgumentParser, what: str) -> None:
         metavar="N",
         help=f"{what}, by its number in the report; may be given again",
     )
-
-
-def add_machine(parser: argparse.ArgumentParser, *, default: str | None = "auto") -> None:
-    """--device and --batch-size; a default of None tells the option that was not given from the one that was."""
-    machine = parser.add_argument_group("machine")
-    machine.add_argument(
-        "--device", default=default, metavar="auto|cpu|cuda|mps", help="default: a GPU when there is one"
-    )
-    machine.add_argument("--batch-size", default=default, metavar="auto|N", help="images that a network gets at once")
-
-
-def add_reading(parser: argparse.ArgumentParser) -> None:
-    """--resize, --fit, --skip-broken and --exif: how real images are read."""
-    parser.add_argument("--resize", metavar="N|HxW", help="resize all images to this size first")
-    parser.add_argument(
-        "--fit",
-        choices=("crop", "pad", "stretch"),
-        default="crop",
-        metavar="crop|pad|stretch",
-        help="other proportions when resizing: keep the middle (crop, default), add black (pad), or distort (stretch)",
-    )
-    parser.add_argument(
-        "--skip-broken", action="store_true", help="leave out image files that cannot be used, and name them"
-    )
-    parser.add_argument(
-        "--exif",
-        choices=("ignore", "apply"),
-        default="ignore",
-        metavar="ignore|apply",
-        help="turn image files as their EXIF orientation says (default: ignore)",
-    )
-
-
-def reading(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What these options say, by the names of the settings."""
-    return {name: getattr(arguments, name) for name in ("resize", "fit", "skip_broken", "exif")}
-
-
-def batch_size(text: str) -> int | None:
-    """The value of --batch-size.
-
-    Raises:
-        UserError: neither ``auto`` nor a whole number.
-    """
-    if text == "auto":
-        return None
-    try:
-        return int(text)
-    except ValueError as error:
-        raise UserError(
-            f"The batch size {text!r} is not understood; use --batch-size auto or a number such as 256."
-        ) from error
 
 
 def events(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -147,10 +147,10 @@ class Options:
         return ""
 
 
-def add_settings(group: Any, kind: Any) -> None:
-    """The options of all settings of a class, each of them in ``--help``."""
+def add_settings(group: Any, kind: Any, names: Collection[str] = ()) -> None:
+    """The options of all settings of a class, or of some by name, each of them in ``--help``."""
     for each in every_setting(kind):
-        if each.option is not None:
+        if each.option is not None and (not names or each.key in names):
             group.add_argument(each.option, dest=each.key, **_form(each))
 
 
@@ -160,8 +160,9 @@ def settings_from(arguments: argparse.Namespace, kind: Any) -> Any:
     Raises:
         UserError: a value that cannot be.
     """
-    said = {each.key.rpartition(".")[2]: getattr(arguments, each.key, None) for each in every_setting(kind)}
-    return applied(kind(), {name: value for name, value in said.items() if value is not None})
+    said = {each.key: getattr(arguments, each.key, None) for each in every_setting(kind)}
+    given = nested({key: value for key, value in said.items() if value is not None})
+    return applied(kind(), given.get(kind.__table__, {}) if kind.__table__ else given)
 
 
 class _HelpAll(argparse.Action):
