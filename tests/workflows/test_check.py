@@ -281,16 +281,16 @@ def test_whoever_accepts_a_check_is_told_of_errors_too(failed: tuple[CheckResult
     assert (again.added, again.known) == (0, accepted.added + accepted.known)
 
 
-def test_four_commands_accept_at_once(failed: tuple[CheckResult, Path], tmp_path: Path, repository: Path) -> None:
+def test_two_commands_accept_at_once(failed: tuple[CheckResult, Path], tmp_path: Path, repository: Path) -> None:
     store = tmp_path / "store"
     command = [sys.executable, "-m", "diffgen", "check", "--accept", failed[0].run, "--store", str(store)]
     environment = {**os.environ, "PYTHONPATH": str(repository)}
     processes = [
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-        for _ in range(4)
+        for _ in range(2)
     ]
     said = [each.communicate(timeout=1200) for each in processes]
-    assert [each.returncode for each in processes] == [0, 0, 0, 0], said
+    assert [each.returncode for each in processes] == [0, 0], said
     added = [int(out.split()[0]) for out, _ in said]
     assert sum(added) == max(added) == len(failed[0].values.new) == len(read_store(store).behaviours)
 

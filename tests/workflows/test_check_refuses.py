@@ -133,7 +133,10 @@ def test_without_labels_another_order_of_the_classes_is_refused(
     assert result.exit_code == 0
 
 
-@pytest.mark.parametrize(("name", "class_name"), [("one_class_lost", "4"), ("two_classes_swapped", "3")])
+@pytest.mark.parametrize(
+    ("name", "class_name"),
+    [("one_class_lost", "4"), pytest.param("two_classes_swapped", "3", marks=pytest.mark.slow)],
+)
 def test_without_labels_a_class_that_was_lost_is_refused(
     name: str, class_name: str, model_files: dict[str, Path], quick: CheckConfig, tmp_path: Path
 ) -> None:
