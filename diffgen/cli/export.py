@@ -55,71 +55,36 @@ def add_parser(verbs: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Export, and print where to."""
-    kinds = {"--for-training": arguments.for_training, "--dataset": arguments.dataset, "--to": arguments.to}
-    named = [option for option, place in kinds.items() if place is not None]
+    takes = {
+        "--for-training": (arguments.for_training, "names its own folder, and takes valid triggers alone"),
+        "--dataset": (arguments.dataset, "names its own folder, and takes all triggers"),
+        "--to": (arguments.to, "names its own place, and copies the whole run"),
+    }
+    named = [(option, what) for option, (place, what) in takes.items() if place is not None]
     if len(named) > 1:
-        raise UserError(f"{' and '.join(named)} write different things; leave one of them out.")
-    if arguments.for_training is not None:
-        return _for_training(arguments, settings_from(arguments, TrainingSetConfig))
+        raise UserError(f"{' and '.join(option for option, _ in named)} write different things; leave one of them out.")
+    if named and (arguments.output is not None or arguments.all):
+        option, what = named[0]
+        raise UserError(f"{option} {what}; leave {'-o' if arguments.output is not None else '--all'} out.")
     for each in every_setting(TrainingSetConfig):
-        if getattr(arguments, each.key) is not None:
+        if arguments.for_training is None and getattr(arguments, each.key) is not None:
             raise UserError(f"{each.option} goes with --for-training; leave it out.")
-    if arguments.dataset is not None:
-        return _dataset(arguments)
-    if arguments.to is not None:
-        return _to(arguments)
-    result = api.export(
-        arguments.run_folder,
-        arguments.output,
-        everything=arguments.all,
-        force=arguments.force,
-        **options.events(arguments),
-    )
-    print(f"{result.pictures:,} pictures and {' and '.join(result.tables)}: {result.folder}")
-    return options.finish(arguments, result)
-
-
-def _refuse_beside(arguments: argparse.Namespace, option: str, taken: str) -> None:
-    """See that an option that says where to write, and what, does not stand beside others that do."""
-    if arguments.output is not None or arguments.all:
-        other = "-o" if arguments.output is not None else "--all"
-        raise UserError(f"{option} names its own folder, and takes {taken}; leave {other} out.")
-
-
-def _dataset(arguments: argparse.Namespace) -> int:
-    _refuse_beside(arguments, "--dataset", "all triggers")
-    result = api.export_dataset(
-        arguments.run_folder,
-        arguments.dataset,
-        force=arguments.force,
-        **options.events(arguments),
-    )
-    print(f"{result.rows:,} triggers in {result.parts:,} file{'s' if result.parts > 1 else ''}: {result.folder}")
-    return options.finish(arguments, result)
-
-
-def _to(arguments: argparse.Namespace) -> int:
-    if arguments.output is not None or arguments.all:
-        raise UserError(
-            f"--to names its own place, and copies the whole run; leave "
-            f"{'-o' if arguments.output is not None else '--all'} out."
+    run, given = arguments.run_folder, {"force": arguments.force, **options.events(arguments)}
+    result: Any
+    if arguments.for_training is not None:
+        config = settings_from(arguments, TrainingSetConfig)
+        result = api.export_for_training(run, arguments.for_training, config=config, **given)
+        print(
+            f"{result.train:,} pictures to train with and {result.test:,} to test on, {result.by_people:,} labelled by "
+            f"people and {result.by_jury:,} by the jury: {result.folder}"
         )
-    result = api.export_to_store(arguments.run_folder, arguments.to, force=arguments.force, **options.events(arguments))
-    print(f"{result.files:,} files: {result.url}")
-    return options.finish(arguments, result)
-
-
-def _for_training(arguments: argparse.Namespace, config: TrainingSetConfig) -> int:
-    _refuse_beside(arguments, "--for-training", "valid triggers alone")
-    result = api.export_for_training(
-        arguments.run_folder,
-        arguments.for_training,
-        config=config,
-        force=arguments.force,
-        **options.events(arguments),
-    )
-    print(
-        f"{result.train:,} pictures to train with and {result.test:,} to test on, {result.by_people:,} labelled by "
-        f"people and {result.by_jury:,} by the jury: {result.folder}"
-    )
+    elif arguments.dataset is not None:
+        result = api.export_dataset(run, arguments.dataset, **given)
+        print(f"{result.rows:,} triggers in {result.parts:,} file{'s' if result.parts > 1 else ''}: {result.folder}")
+    elif arguments.to is not None:
+        result = api.export_to_store(run, arguments.to, **given)
+        print(f"{result.files:,} files: {result.url}")
+    else:
+        result = api.export(run, arguments.output, everything=arguments.all, **given)
+        print(f"{result.pictures:,} pictures and {' and '.join(result.tables)}: {result.folder}")
     return options.finish(arguments, result)

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from diffgen import api
 from diffgen.cli import options
-from diffgen.config import SettingError, TrainGanConfig, replace
+from diffgen.cli.settings_options import add_settings
+from diffgen.config import SettingError, TrainGanConfig, applied
+from diffgen.config.layers import nested
 from diffgen.errors import UserError
 from diffgen.wording import percent
 
@@ -26,6 +28,7 @@ Tuning that was broken off goes on with the same command. The GAN lies in the ca
 or --source gan finds it there by data, GAN schedule and GAN seed, and the tuned one takes the place of the untuned one.
 """
 
+_READING = ("resize", "fit", "skip_broken", "exif")
 # settings that compare sets with options of other names
 _OPTIONS = {"gan.steps": "--steps", "gan.seed": "--seed", "tuning.trials": "--tune", "draws": "--draws"}
 
@@ -41,7 +44,7 @@ def add_parser(verbs: Any) -> None:
         epilog=_MORE,
     )
     parser.add_argument("data", nargs="?", metavar="DATA", help="real images, as for compare; better with labels")
-    options.add_reading(parser)
+    add_settings(parser, TrainGanConfig, _READING)
     parser.add_argument("-o", "--output", metavar="FILE", help="also write the GAN to this file, its page beside it")
     parser.add_argument("--anew", action="store_true", help="train again, although this GAN exists already")
     parser.add_argument("--force", action="store_true", help="replace FILE and its page")
@@ -89,38 +92,18 @@ def config_from(arguments: argparse.Namespace) -> TrainGanConfig:
         raise UserError("There is no file that --force could replace; name it with -o, or train again with --anew.")
     if arguments.tune is not None and arguments.tune < 1:
         raise UserError(f"Tuning with {arguments.tune} trials tries nothing; give --tune a number such as 12.")
+    said = {
+        "gan.schedule": "quick" if arguments.quick else "thorough" if arguments.thorough else None,
+        "gan.steps": arguments.steps,
+        "gan.seed": arguments.seed,
+        "tuning.trials": arguments.tune,
+        "tuning.storage": arguments.storage,
+        **{name: getattr(arguments, name) for name in ("device", "draws", "features", "features_weights", *_READING)},
+    }
     try:
-        return _settings(arguments)
+        return applied(TrainGanConfig(), nested({key: value for key, value in said.items() if value is not None}))
     except SettingError as error:
         raise error.under(_OPTIONS) from None
-
-
-def _settings(arguments: argparse.Namespace) -> TrainGanConfig:
-    config = TrainGanConfig()
-    named = {
-        "schedule": "quick" if arguments.quick else "thorough" if arguments.thorough else None,
-        "steps": arguments.steps,
-        "seed": arguments.seed,
-    }
-    tuning = {"trials": arguments.tune, "storage": arguments.storage}
-    return replace(
-        config,
-        gan=replace(config.gan, **_given(named)),
-        tuning=replace(config.tuning, **_given(tuning)),
-        device=arguments.device,
-        **options.reading(arguments),
-        **_given(
-            {
-                "draws": arguments.draws,
-                "features": arguments.features,
-                "features_weights": arguments.features_weights,
-            }
-        ),
-    )
-
-
-def _given(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def run(arguments: argparse.Namespace) -> int:
