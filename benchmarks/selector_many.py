@@ -35,7 +35,7 @@ from diffgen.labels.store import UNLABELLED
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.triggers import TriggerTable
 from diffgen.selector.examples import Examples, make_examples
-from diffgen.selector.forest import choose, fit_forest
+from diffgen.selector.forest import fit_forest
 from diffgen.selector.onnx_file import PixelNetwork, extract
 from diffgen.selector.rules import Stacking, most_confident, soft_vote, who_is_right
 from diffgen.tasks.classification import differ, labels_of, majority
@@ -112,7 +112,6 @@ Figures = dict[tuple[str, str], list[tuple[float, float]]]
 def judged(found: Pictures, examples: Examples, real: Pictures, networks: Mapping[str, nn.Module]) -> Figures:
     """(division, rule) -> of each seed share of right answers and balanced accuracy."""
     figures: Figures = {}
-    models = real.said.shape[1]
     features = {name: extract(network, found.images, device=CPU) for name, network in networks.items()}
     of_real = {name: extract(network, real.images, device=CPU) for name, network in networks.items()}
     for seed in SEEDS:
@@ -125,7 +124,7 @@ def judged(found: Pictures, examples: Examples, real: Pictures, networks: Mappin
             if division == "random":
                 subjects[ON_REAL] = (real, of_real)
             for subject, (pictures, looks) in subjects.items():
-                chosen = {name: choose(forest, looks[name], models=models) for name, forest in forests.items()}
+                chosen = {name: forest.predict(looks[name]) for name, forest in forests.items()}
                 for rule, well in answered(found[training], pictures, chosen).items():
                     value = (float(well.mean()), balanced(well, pictures.right))
                     figures.setdefault((subject, rule), []).append(value)

@@ -26,12 +26,6 @@ class SelectorConfig:
         metavar="FILE",
     )
     trees: int = setting(300, "Trees of the forest.", option="--trees", metavar="N", ge=1)
-    balanced: bool = setting(True, "Weigh the examples of A and of B so that both count the same.")
-    both_wrong: bool = setting(
-        False,
-        "Keep pictures on which both models are wrong, as a third kind; the paper leaves them out.",
-        option="--both-wrong",
-    )
     limit: int = setting(
         3000,
         "Maximum number of triggers to learn from; if more are labelled, a random sample of that size is used.",

@@ -21,19 +21,14 @@ A, B = 0, 1
 MIN_OF_A_KIND = 5
 
 
-def neither(models: int) -> int:
-    """The target of a picture on which none of so many models is right; 2 of two."""
-    return models
-
-
 @dataclass(frozen=True)
 class Examples:
     """N labelled triggers that the selector is trained on.
 
     Attributes:
         rows: int64 (N,), among the triggers that were given.
-        targets: int64 (N,): number of the model that is right, or :func:`neither`. Where several of many are right, it
-            is the one of these that is right most often, so that the forest departs from it only where it has to.
+        targets: int64 (N,): number of the model that is right. Where several of many are right, it is the one of these
+            that is right most often, so that the forest departs from it only where it has to.
         right: bool (N, M).
         groups: int64 (N,), the behaviour that each belongs to.
         both_wrong: labelled triggers on which none is right, whether they are among the N or not.
@@ -51,7 +46,7 @@ class Examples:
     @property
     def models_to_tell_apart(self) -> int:
         """How many models some picture teaches to trust."""
-        return len(np.unique(self.targets[self.targets < self.right.shape[1]]))
+        return len(np.unique(self.targets))
 
     def only(self, chosen: BoolArray) -> Examples:
         """Those that are chosen, bool (N,)."""
@@ -64,17 +59,17 @@ def make_examples(
     said: Int64Array,
     behaviours: Int64Array,
     *,
-    both_wrong: bool = False,
     limit: int | None = None,
     seed: int = 0,
 ) -> Examples:
     """Choose the triggers that teach something.
 
+    Those on which none is right are left out, as in the paper: whom to trust does not matter.
+
     Args:
         labels: int64 (n,), what each picture shows; negative where that is not known or none of the classes.
         said: int64 (n, M), what the models say; never all the same.
         behaviours: int64 (n, M + 1).
-        both_wrong: keep those on which none is right. The paper leaves them out: whom to trust does not matter.
         limit, seed: if there are more than ``limit`` examples, a random sample of that size is used.
 
     Raises:
@@ -88,9 +83,7 @@ def make_examples(
     right = said == labels[:, None]
     known, models = labels >= 0, said.shape[1]
     targets = _targets(right, known)
-    kept = known & (
-        (targets < models) & _of_several(targets, known, models) | (targets == neither(models)) & both_wrong
-    )
+    kept = known & (targets < models) & _of_several(targets, known, models)
     if limit is not None and kept.sum() > limit:
         drawn = np.random.default_rng(seed).choice(np.flatnonzero(kept), limit, replace=False)
         kept = np.isin(np.arange(len(kept)), drawn)
@@ -116,15 +109,18 @@ def make_examples(
         targets=targets[kept],
         right=right[kept],
         groups=groups.reshape(-1),
-        both_wrong=int((known & (targets == neither(models))).sum()),
+        both_wrong=int((known & (targets == models)).sum()),
     )
 
 
 def _targets(right: np.ndarray[tuple[int, int], np.dtype[np.bool_]], known: np.ndarray[Any, Any]) -> Int64Array:
-    """Which model each picture teaches to trust, as :class:`Examples` has it; the first of two that are as good."""
+    """Which model each picture teaches to trust, as :class:`Examples` has it, the first of two that are as good.
+
+    M where none of the M is right.
+    """
     best_first = np.argsort(-right[known].sum(axis=0), kind="stable")
     first = right[:, best_first].argmax(axis=1)
-    return np.where(right.any(axis=1), best_first[first], neither(right.shape[1])).astype(np.int64)
+    return np.where(right.any(axis=1), best_first[first], right.shape[1]).astype(np.int64)
 
 
 def _of_several(targets: Int64Array, known: np.ndarray[Any, Any], models: int) -> np.ndarray[Any, Any]:

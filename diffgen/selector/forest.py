@@ -17,34 +17,14 @@ def fit_forest(features: Float32Array, targets: Int64Array, config: SelectorConf
 
     forest = RandomForestClassifier(
         n_estimators=config.trees,
-        class_weight="balanced" if config.balanced else None,
+        class_weight="balanced",  # so that the examples of each model count the same
         random_state=config.seed,
     )
     return forest.fit(features, targets)
 
 
-def choose(forest: Any, features: Float32Array, *, models: int = 2) -> Int64Array:
-    """Which model to trust: the one that is most probably right; a tie goes to the first.
-
-    As the file does it (:meth:`diffgen.selector.onnx_file.Selector.choose`): one of them has to be asked, so that it
-    does not matter how probable it is that none is right.
-
-    Args:
-        forest: of :func:`fit_forest`.
-        features: float32 (N, D).
-        models: how many there are.
-
-    Returns:
-        int64 (N,), numbers of models.
-    """
-    kinds = forest.classes_.tolist()
-    shares = forest.predict_proba(features)
-    of = [shares[:, kinds.index(kind)] if kind in kinds else np.zeros(len(features)) for kind in range(models)]
-    return np.stack(of, axis=1).argmax(axis=1).astype(np.int64)
-
-
 def cross_validated(
-    features: Float32Array, targets: Int64Array, groups: Int64Array | None, config: SelectorConfig, *, models: int = 2
+    features: Float32Array, targets: Int64Array, groups: Int64Array | None, config: SelectorConfig
 ) -> Int64Array | None:
     """What a forest chooses for each example when it was trained on the other parts of a random division.
 
@@ -53,17 +33,16 @@ def cross_validated(
         targets: int64 (N,).
         groups: int64 (N,), examples of one group never lie in two parts; None: every example is a group.
         config: of the forest, and the number of parts.
-        models: how many there are.
 
     Returns:
-        int64 (N,) as :func:`choose` gives it, or None where no such division has two models to tell apart in every
-        part: all but one of the models have too few examples or groups.
+        int64 (N,), the model that is most probably right, of equal ones the first; or None where no such division has
+        two models to tell apart in every part: all but one of the models have too few examples or groups.
     """
     from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
     names = np.arange(len(targets)) if groups is None else groups
-    # two models are enough: of a third, or of pictures on which none is right, there may be one
-    of_models = [len(np.unique(names[targets == kind])) for kind in np.unique(targets[targets < models])]
+    # two models are enough: of a third there may be one
+    of_models = [len(np.unique(names[targets == kind])) for kind in np.unique(targets)]
     parts = min(config.folds, sorted([0, 0, *of_models])[-2])
     if parts < 2:
         return None
@@ -73,5 +52,5 @@ def cross_validated(
         warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
         pairs = list(division(parts, shuffle=True, random_state=config.seed).split(features, targets, groups))
     for training, test in pairs:
-        said[test] = choose(fit_forest(features[training], targets[training], config), features[test], models=models)
+        said[test] = fit_forest(features[training], targets[training], config).predict(features[test])
     return said

@@ -1,8 +1,8 @@
 """The selector as one ONNX file: features and forest in one graph, and what it was made for as JSON beside them.
 
 The graph takes grey levels 0..255 as float32 (N, C, H, W) and gives ``probabilities`` (N, kinds): that each of the
-models that it may trust is right and, if it was trained with it, that none is. ``kinds`` in the JSON names these by
-number. The file is data, never a pickle; onnxruntime runs it.
+models that it may trust is right. ``kinds`` in the JSON names these by number. The file is data, never a pickle;
+onnxruntime runs it.
 """
 
 from __future__ import annotations
@@ -103,13 +103,12 @@ class Selector:
         graph.prepare(np.zeros((1, *self.image_shape), dtype=np.uint8))
 
     def probabilities(self, images: UInt8Array) -> Float32Array:
-        """float32 (N, kinds): that A is the right one, that B is, ..., that none is; for uint8 (N, C, H, W)."""
+        """float32 (N, kinds): that A is the right one, that B is, ...; for uint8 (N, C, H, W)."""
         return self._graph.predict(images)
 
     def choose(self, images: UInt8Array) -> Int64Array:
         """int64 (N,): 0 to trust A, 1 to trust B, ...; a tie goes to the first."""
-        kinds = np.array([kind for kind in self._kinds if kind < self.models], dtype=np.int64)
-        return kinds[self.probabilities(images)[:, : len(kinds)].argmax(axis=1)]
+        return np.asarray(self._kinds, dtype=np.int64)[self.probabilities(images).argmax(axis=1)]
 
 
 def save_selector(
@@ -228,9 +227,9 @@ def _check_metadata(metadata: Any) -> None:
         raise ValueError("it names no models")
     if not isinstance(kinds, list) or kinds != sorted({kind for kind in kinds if type(kind) is int}):
         raise ValueError("its kinds are none")
-    if sum(kind < len(models) for kind in kinds) < 2:
+    if len(kinds) < 2:
         raise ValueError("it tells no models apart")
-    if not 0 <= kinds[0] <= kinds[-1] <= len(models):
+    if not 0 <= kinds[0] <= kinds[-1] < len(models):
         raise ValueError("it trusts models that it does not name")
     for role in letters:
         entry = models[role]

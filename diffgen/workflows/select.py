@@ -201,9 +201,7 @@ def _labelled(
     else:
         sources = SOURCES if config.source is None else (config.source,)
         labels, origin = read_store(folder, finds).of(finds.hashes, sources)
-    examples = make_examples(
-        labels, finds.labels, finds.behaviours, both_wrong=config.both_wrong, limit=config.limit, seed=config.seed
-    )
+    examples = make_examples(labels, finds.labels, finds.behaviours, limit=config.limit, seed=config.seed)
     return labels, examples, {name: int((origin[examples.rows] == name).sum()) for name in (*SOURCES, _JURY)}
 
 
@@ -305,7 +303,7 @@ def _evaluations(features: Float32Array, given: _Given) -> tuple[Evaluation, ...
     ways = divisions(given.finds, examples, threshold=given.near_duplicate)
     with given.progress.stage("Training and judging the selector", total=len(ways)) as task:
         for name, groups in ways.items():
-            said = cross_validated(features, examples.targets, groups, given.config, models=examples.right.shape[1])
+            said = cross_validated(features, examples.targets, groups, given.config)
             if said is None:
                 given.progress.warn(
                     f"The labelled triggers are too few, or too much alike, to judge the selector on a division {name}."

@@ -163,12 +163,12 @@ def test_what_judges_has_not_learned_from_finds_made_of_the_images_that_it_is_ju
 def test_where_one_model_alone_is_left_to_be_learnt_nothing_is_judged(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What B is right on is made from images that are held out: A, and that neither is right, are no two models."""
+    """What B is right on is made from images that are held out."""
     folder = RunFolder.open(run)
     finds = read_valid_triggers(folder)
     labels = read_store(folder, finds).of(finds.hashes, SOURCES)[0]
-    examples = make_examples(labels, finds.labels, finds.behaviours, both_wrong=True)
-    assert set(examples.targets.tolist()) == {0, 1, 2}
+    examples = make_examples(labels, finds.labels, finds.behaviours)
+    assert set(examples.targets.tolist()) == {0, 1}
     seeds = np.full(len(finds), NO_SEED)
     _, held_out = split_rows(len(load("digits:test")), stored_settings(folder).split)
     seeds[examples.rows[examples.targets == 1]] = int(held_out[0])
@@ -180,12 +180,12 @@ def test_where_one_model_alone_is_left_to_be_learnt_nothing_is_judged(
     said: list[str] = []
     result = select(
         run,
-        config=replace(CONFIG, both_wrong=True),
+        config=CONFIG,
         events=lambda event: said.append(event.text) if isinstance(event, Message) else None,
     )
     assert result.real == ()
     assert any("the selector is not judged on these; give other labelled ones with --data" in each for each in said)
-    assert load_selector(run / "selector.onnx").metadata["kinds"] == [0, 1, 2]
+    assert load_selector(run / "selector.onnx").metadata["kinds"] == [0, 1]
 
 
 def test_the_share_of_a_is_that_of_all_images(selected: Path) -> None:
@@ -255,7 +255,7 @@ def test_labels_that_the_run_did_not_use_judge_nothing(done_run: Path) -> None:
 
 
 def test_features_of_the_domain(run: Path) -> None:
-    result = select(run, config=replace(CONFIG, features="auto", both_wrong=True))
+    result = select(run, config=replace(CONFIG, features="auto"))
     assert result.features == "domain"
     assert [each.source for each in result.real] == ["held out of digits:test"]
     json.dumps(result.as_dict())
