@@ -151,7 +151,9 @@ def add_settings(group: Any, kind: Any, names: Collection[str] = ()) -> None:
     """The options of all settings of a class, or of some by name, each of them in ``--help``."""
     for each in every_setting(kind):
         if each.option is not None and (not names or each.key in names):
-            group.add_argument(each.option, dest=each.key, **_form(each))
+            group.add_argument(
+                each.option, dest=each.key, **_form(dataclasses.replace(each, about=each.brief or each.about))
+            )
 
 
 def settings_from(arguments: argparse.Namespace, kind: Any) -> Any:

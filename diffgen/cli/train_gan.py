@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from diffgen import api
 from diffgen.cli import options
-from diffgen.cli.settings_options import add_settings
+from diffgen.cli.settings_options import Options
 from diffgen.config import SettingError, TrainGanConfig, applied
 from diffgen.config.layers import nested
+from diffgen.config.schema import every_setting
 from diffgen.errors import UserError
 from diffgen.wording import percent
 
@@ -44,7 +45,8 @@ def add_parser(verbs: Any) -> None:
         epilog=_MORE,
     )
     parser.add_argument("data", nargs="?", metavar="DATA", help="real images, as for compare; better with labels")
-    add_settings(parser, TrainGanConfig, _READING)
+    of = Options(parser)
+    of.add(parser, [each for each in every_setting(TrainGanConfig) if each.key in _READING])
     parser.add_argument("-o", "--output", metavar="FILE", help="also write the GAN to this file, its page beside it")
     parser.add_argument("--anew", action="store_true", help="train again, although this GAN exists already")
     parser.add_argument("--force", action="store_true", help="replace FILE and its page")
@@ -77,7 +79,7 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument(
         "--device", default="auto", metavar="auto|cpu|cuda|mps", help="default: a GPU when there is one"
     )
-    options.add_talk(parser)
+    of.rare(options.add_talk(parser))
 
 
 def config_from(arguments: argparse.Namespace) -> TrainGanConfig:

@@ -70,6 +70,7 @@ class ReadingConfig:
         "How images of other proportions are brought to a size: the middle is kept (crop), all with black beside it "
         "(pad), or all in other proportions (stretch).",
         option="--fit",
+        brief="How other proportions are brought to a size.",
     )
     skip_broken: bool = setting(
         False, "Leave out image files that cannot be used, and name them.", option="--skip-broken"
@@ -79,4 +80,5 @@ class ReadingConfig:
         "Whether image files are turned as their EXIF orientation says: apply it, or ignore it, as torchvision's "
         "ImageFolder does.",
         option="--exif",
+        brief="Turn image files as EXIF says, or not.",
     )
