@@ -15,11 +15,11 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
-from diffgen.data.checks import MAX_BYTES, MAX_CLASSES, checked
+from diffgen.data.checks import MAX_BYTES, checked
 from diffgen.data.decoded import Facts
 from diffgen.data.file_tree import stamp_of
 from diffgen.data.pixels import ArrayRows, channels_first, read_rows, to_grey_levels
-from diffgen.data.reading import Reading, say_order, sorted_names
+from diffgen.data.reading import Reading, numbered
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.sampling import LARGE_BYTES
@@ -55,7 +55,7 @@ def load_npz(path: Path, split: Literal["train", "test"] | None, reading: Readin
 
     Images are (N, H, W), (N, C, H, W) or (N, H, W, C) of values that :func:`~.pixels.to_grey_levels` understands.
     Labels are N numbers, also (N, 1), or N texts, which become the class names in the order of
-    :func:`~.class_order.sorted_names`. An array ``class_names`` of K texts names the classes.
+    :func:`~.reading.sorted_names`. An array ``class_names`` of K texts names the classes.
 
     Raises:
         UserError: no images by a known name, damage, Python objects, or arrays that are larger than their file.
@@ -77,7 +77,7 @@ def load_npz(path: Path, split: Literal["train", "test"] | None, reading: Readin
         if labels is None:
             progress.detail(f"The file {source!r} holds no labels; the images are used without.")
         elif labels.dtype.kind in "US":
-            labels, names = _numbered(labels, names, source, progress)
+            labels, names = numbered(_texts(labels, source), names, source, progress)
         elif labels.ndim == 2 and labels.shape[1] == 1:
             labels = labels[:, 0]
         rows = _rows(archive, members[images_name], images_name, reading)
@@ -167,23 +167,6 @@ def _choose(members: dict[str, Any], split: str | None, source: str) -> tuple[st
         f"The file {source!r} holds no {'' if split is None else f'{split} '}images by a known name, only {found}; "
         f"save the images as {known} and the labels as {labelled}."
     )
-
-
-def _numbered(
-    labels: np.ndarray[Any, Any], names: tuple[str, ...] | None, source: str, progress: Progress
-) -> tuple[np.ndarray[Any, Any], tuple[str, ...]]:
-    """Numbers for labels that are texts, and the names in that order."""
-    texts = _texts(labels, source)
-    known = names if names is not None else sorted_names(set(texts))
-    if len(known) > MAX_CLASSES:
-        raise UserError(f"The labels of {source!r} are {len(known)} different texts; give the class of each image.")
-    number = {name: position for position, name in enumerate(known)}
-    strange = next((text for text in texts if text not in number), None)
-    if strange is not None:
-        raise UserError(f"The label {strange!r} of {source!r} is not among its {_NAMES}; add it there.")
-    if names is None:
-        say_order(known, f"The labels of {source!r}", progress)
-    return np.array([number[text] for text in texts], dtype=np.int64), known
 
 
 def _texts(values: np.ndarray[Any, Any], source: str) -> tuple[str, ...]:

@@ -16,12 +16,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from diffgen.data.checks import MAX_CLASSES
 from diffgen.data.decoded import Facts
 from diffgen.data.file_tree import MAX_FILE_BYTES, MAX_ZIP_BYTES, SPLIT_NAMES, FileTree, Parts, stamp_of
 from diffgen.data.picture_file import decode
 from diffgen.data.picture_stack import Pictures, read_pictures
-from diffgen.data.reading import PictureNotes, Reading, say_order, sorted_names
+from diffgen.data.reading import PictureNotes, Reading, numbered
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.runs.opening import check_regular
@@ -83,7 +82,7 @@ def load_parquet(files: list[Path], reading: Reading) -> ImageSet:
     """The pictures of one or more tables of the same columns, in order.
 
     Labels are whole numbers, or texts, which become the class names in the order of
-    :func:`~.class_order.sorted_names`.
+    :func:`~.reading.sorted_names`.
 
     Raises:
         UserError: pyarrow is missing, a table is damaged or has no column of pictures, a picture is damaged or missing,
@@ -186,16 +185,7 @@ def _numbered(
         raise UserError(f"Of the labels of {source!r} {missing} are missing; fill them in, or leave out their column.")
     names = columns.class_names
     if labels and isinstance(labels[0], str):
-        names = sorted_names(set(labels)) if names is None else names
-        if len(names) > MAX_CLASSES:
-            raise UserError(f"The labels of {source!r} are {len(names)} different texts; give the class of each image.")
-        number = {name: position for position, name in enumerate(names)}
-        strange = next((label for label in labels if label not in number), None)
-        if strange is not None:
-            raise UserError(f"The label {strange!r} of {source!r} is none of its classes; correct it.")
-        if columns.class_names is None:
-            say_order(names, f"The labels of {source!r}", progress)
-        return np.array([number[label] for label in labels], dtype=np.int64), names
+        return numbered(labels, names, source, progress)
     if labels and all(label == -1 for label in labels):
         progress.warn(f"All labels of {source!r} are -1, which stands for unknown; the images are used without labels.")
         return None, None

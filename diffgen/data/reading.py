@@ -6,10 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
+import numpy as np
+
 from diffgen.config.images import ExifRule
+from diffgen.data.checks import MAX_CLASSES
 from diffgen.data.resize import Resizer
 from diffgen.errors import UserError
 from diffgen.events import Progress
+from diffgen.types import Int64Array
 
 _NAMED = 5
 
@@ -116,6 +120,32 @@ def say_order(names: tuple[str, ...], what: str, progress: Progress) -> None:
             f"{what} are numbered by value, 2 before 10; a model whose training sorted them as text, as torchvision's "
             "ImageFolder does, numbers its classes otherwise."
         )
+
+
+def numbered(
+    texts: Sequence[str], names: tuple[str, ...] | None, source: str, progress: Progress
+) -> tuple[Int64Array, tuple[str, ...]]:
+    """Numbers for labels that are texts, int64 (N,), and the class names in that order.
+
+    Args:
+        texts: one for each image.
+        names: of the classes in their order; None: the texts themselves, see :func:`sorted_names`.
+        source: the data set that they are from, for messages.
+        progress: is told in which order texts are numbered.
+
+    Raises:
+        UserError: they are too many to be classes, or one is none of the names.
+    """
+    known = names if names is not None else sorted_names(set(texts))
+    if len(known) > MAX_CLASSES:
+        raise UserError(f"The labels of {source!r} are {len(known)} different texts; give the class of each image.")
+    number = {name: position for position, name in enumerate(known)}
+    strange = next((text for text in texts if text not in number), None)
+    if strange is not None:
+        raise UserError(f"The label {strange!r} of {source!r} is not among its class_names; add it there.")
+    if names is None:
+        say_order(known, f"The labels of {source!r}", progress)
+    return np.array([number[text] for text in texts], dtype=np.int64), known
 
 
 # -- what is only known once all pictures were decoded: depth of 16-bit ones, transparency, orientation --------------

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import get_args, overload
 
@@ -15,13 +15,7 @@ from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing
 from diffgen.errors import DiffgenError, RunError, UserError
 from diffgen.models.answer_store import AnswerStore
 from diffgen.models.class_names import Background, background_in, in_order, inverse, names_without, own_order
-from diffgen.models.inputs import (
-    ImageShape,
-    Layout,
-    PixelTransform,
-    as_tensor,
-    check_images,
-)
+from diffgen.models.inputs import ImageShape, PixelTransform, as_tensor, check_images, grey_levels_only
 from diffgen.models.model_settings import ModelSettings
 from diffgen.models.outputs import (
     OutputKind,
@@ -36,17 +30,7 @@ from diffgen.models.outputs import (
     to_probabilities,
 )
 from diffgen.models.patience import leave_the_rest
-from diffgen.models.shapes import (
-    DeclaredShape,
-    DeclaredSides,
-    accepts,
-    check_single,
-    declared_shape,
-    declared_size,
-    find_layout,
-    layouts_by_declaration,
-    probe,
-)
+from diffgen.models.shapes import DeclaredSides, check_single, declared_size, find_layout, image_sides
 from diffgen.models.wording import counted, reason, shape_text
 from diffgen.sampling import random_rows
 from diffgen.types import Float32Array, UInt8Array
@@ -114,6 +98,7 @@ class BlackBox(ABC):
         self._input_device = settings.device
         # Sides of one image as the file declares them; a format whose files declare them fills this in.
         self._sides: DeclaredSides | None = None
+        self._takes_bytes = False
         self._transform: PixelTransform | None = None
         self._kind: OutputKind = "logits"
         self.alone = False
@@ -122,8 +107,7 @@ class BlackBox(ABC):
         self.answers = AnswerStore()
         self._columns = 0  # of the raw outputs; one for two classes is possible
         self._all_names: tuple[str, ...] = ()  # in the model's own order, with that of the background
-        self._background_said = settings.preprocessing.background in _BACKGROUNDS
-        self._size_said = settings.preprocessing.size is not None
+        self._named_by_file = not settings.class_names
 
     @abstractmethod
     def _ask(self, batch: torch.Tensor) -> object:
@@ -144,7 +128,28 @@ class BlackBox(ABC):
         Raises:
             UserError: it asks for what the model cannot have.
         """
-        return preprocessing
+        return grey_levels_only(preprocessing, self.name) if self._takes_bytes else preprocessing
+
+    def _declare_input(self, shapes: Sequence[Sequence[int | None]], *, mend: str, bytes_alone: bool = False) -> None:
+        """Take over what a file declares of its inputs; of one of images, the first side is that of the batch.
+
+        Args:
+            shapes: of all inputs, None for open sides.
+            mend: how to get a file that takes images, worded to follow a semicolon.
+            bytes_alone: it takes uint8, so that ``scale`` becomes "0..255".
+
+        Raises:
+            UserError: there are several inputs, or it is none of images.
+        """
+        sides = image_sides(shapes[0]) if len(shapes) == 1 else None
+        if sides is None:
+            text = "; ".join(f"({', '.join('?' if side is None else str(side) for side in shape)})" for shape in shapes)
+            raise UserError(
+                f"Model {self.name} takes {counted(len(shapes), 'input')} of shape {text or '()'}, not images alone; "
+                f"{mend}."
+            )
+        self._sides, self.fixed_batch, self._takes_bytes = sides, shapes[0][0], bytes_alone
+        self.preprocessing = self._admit(self.preprocessing)
 
     def declare(self, declared: Preprocessing) -> None:
         """Feed it as its file says, or one beside it, where nobody says otherwise; what was declared first wins.
@@ -152,7 +157,7 @@ class BlackBox(ABC):
         Raises:
             UserError: it asks for what the model cannot have.
         """
-        if self._admit(DEFAULT_PREPROCESSING).scale == "0..255":
+        if self._takes_bytes:
             declared = replace(declared, scale=None, mean=None, std=None)
         if declared_size(self._sides) is not None:
             declared = replace(declared, size=None)
@@ -169,8 +174,7 @@ class BlackBox(ABC):
             UserError: it asks for what the model cannot have.
         """
         self.preprocessing = self._admit(preprocessing.over(DEFAULT_PREPROCESSING))
-        self._background_said = preprocessing.background in _BACKGROUNDS
-        self._size_said = preprocessing.size is not None
+        self._said = preprocessing
         self.num_classes = 0
         self.alone = False
 
@@ -180,22 +184,6 @@ class BlackBox(ABC):
         Where the model takes one batch size only, the rest of the batch are copies of the image.
         """
         self.alone = True
-
-    def shapes_taken(self, image_shape: ImageShape) -> list[ImageShape]:
-        """Shapes (C, H, W) that the model takes, those that are most like a given one first.
-
-        Sides that its file declares are believed; where it says nothing it is asked about black images of the usual
-        sizes.
-        """
-        layouts = layouts_by_declaration(self._sides, image_shape)
-        declared = [shape for layout in layouts if (shape := self._declared_shape(layout)) is not None]
-        found = [(c, h, w) for c, h, w in declared if c in (1, 3) and h is not None and w is not None]
-        if found:
-            return [(int(c), h, w) for c, h, w in found]
-        with torch.inference_mode():
-            return list(
-                dict.fromkeys(shape for _, shape in probe(functools.partial(accepts, self), image_shape, layouts))
-            )
 
     @property
     def input_size(self) -> tuple[int, int] | None:
@@ -209,7 +197,9 @@ class BlackBox(ABC):
     def size_open(self) -> bool:
         """Whether nobody has said what size it is handed, and it declares none, so that it gets that of the data."""
         return (
-            not self._size_said and not self.preprocessing.size and (self._sides is None or self._sides.count(None) > 1)
+            self._said.size is None
+            and not self.preprocessing.size
+            and (self._sides is None or self._sides.count(None) > 1)
         )
 
     @property
@@ -231,20 +221,6 @@ class BlackBox(ABC):
         self.class_names = in_order(self.own_class_names, class_order)
         self.class_order = class_order
 
-    def _layouts(self, image_shape: ImageShape) -> tuple[Layout, ...]:
-        """The layouts to try in turn; of those with a row of values only, where the pre-processing says "flat"."""
-        layouts = layouts_by_declaration(self._sides, image_shape)
-        given = self.preprocessing.layout
-        if given == "auto" or given is None:
-            return layouts
-        if given == "flat":
-            return tuple(layout for layout in layouts if layout.startswith("flat")) or (given,)
-        return (given,)
-
-    def _declared_shape(self, layout: Layout) -> DeclaredShape | None:
-        """(C, H, W) that the file declares, read in a layout; None for what it leaves open or doesn't say."""
-        return declared_shape(self._sides, layout)
-
     def prepare(self, images: torch.Tensor | UInt8Array) -> None:
         """Find out whether the model takes such images and how its answers are to be read.
 
@@ -263,12 +239,10 @@ class BlackBox(ABC):
         if len(images) == 0:
             raise UserError(f"Model {self.name} cannot be prepared without images; give some real ones.")
         if len(images) > PREPARED:
-            rows = np.sort(random_rows(len(images), PREPARED))
-            images = (
-                images[rows] if isinstance(images, np.ndarray) else images[torch.from_numpy(rows).to(images.device)]
-            )
+            images = images[np.sort(random_rows(len(images), PREPARED))]
         self.num_classes = 0
-        self.image_shape = _shape_of(images)
+        _, channels, height, width = images.shape
+        self.image_shape = (int(channels), int(height), int(width))
         with torch.inference_mode():
             layout, raw = find_layout(self, images, self.image_shape)
             check_single(self, images)
@@ -287,7 +261,17 @@ class BlackBox(ABC):
         self.preprocessing = replace(self.preprocessing, layout=layout, outputs=self._kind)
         self._columns = raw.shape[1]
         self._all_names = self._all_names or self.own_class_names
-        self.set_background(self._found_background())
+        if self._background_is_said:
+            self.set_background(next(each for each in _BACKGROUNDS if each == self._said.background))
+        elif self.background_named:
+            self.set_background(background_in(self._all_names))
+        else:
+            tensorflows = (self._columns, len(self._all_names)) == (_IMAGENET + 1, _IMAGENET)
+            self.set_background("first" if tensorflows else "none")
+
+    @property
+    def _background_is_said(self) -> bool:
+        return self._said.background in _BACKGROUNDS
 
     @property
     def values(self) -> int:
@@ -298,21 +282,12 @@ class BlackBox(ABC):
     def background_named(self) -> bool:
         """Whether a class name says which of the values is for the background, and nobody else does."""
         named = len(self._all_names) == self._columns and background_in(self._all_names) != "none"
-        return named and not self._background_said and self._columns > _FEWEST_CLASSES
+        return named and not self._background_is_said and self._columns > _FEWEST_CLASSES
 
     @property
     def background_open(self) -> bool:
         """Whether nobody has said, and no class name says, which of the values is for the background."""
-        return not self._background_said and not self.background_named
-
-    def _found_background(self) -> Background:
-        """Which of the values is for the background, as far as this model alone tells."""
-        said = self.preprocessing.background
-        if self._background_said:
-            return next(each for each in _BACKGROUNDS if each == said)
-        if self.background_named:
-            return background_in(self._all_names)
-        return "first" if (self._columns, len(self._all_names)) == (_IMAGENET + 1, _IMAGENET) else "none"
+        return not self._background_is_said and not self.background_named
 
     def set_background(self, where: Background) -> None:
         """Leave out the first or the last of a prepared model's values, which is for none of the classes; or none.
@@ -331,8 +306,17 @@ class BlackBox(ABC):
         self.class_names = in_order(names_without(self._all_names, self.num_classes, where), self.class_order)
         if self.class_order:
             self.map_classes(self.class_order)
-        if self.class_names and len(self.class_names) != self.num_classes:
-            self._wrong_names()
+        if len(self.class_names) in (0, self.num_classes):
+            return
+        if self._named_by_file:
+            self.class_names = ()  # they name something else than the classes
+            return
+        short = self._columns == len(self.class_names) + 1
+        raise UserError(
+            f"Model {self.name} answers with {self.num_classes} classes but its class_names are "
+            f"{len(self.class_names)}; give one for each class"
+            + (", or say with --background first (or last) which value is for none of them." if short else ".")
+        )
 
     def give_up(self) -> None:
         """End an answer that another thread waits for; a model of this process goes on to its end."""
@@ -426,24 +410,18 @@ class BlackBox(ABC):
         if tuple(images.shape[1:]) != self.image_shape:
             raise UserError(
                 f"Model {self.name} was prepared for {shape_text(self.image_shape or ())} images but is asked about "
-                f"{shape_text(_shape_of(images))} ones; load it again for these."
+                f"{shape_text(tuple(images.shape[1:]))} ones; load it again for these."
             )
         # Made outside of inference mode, so that whoever gets it may change it in place.
         raw = torch.empty((len(images), self._columns), device=self._input_device)
-        if len(raw) > 0:
-            with torch.inference_mode():
-                self._fill(raw, images)
-        return raw
-
-    def _fill(self, raw: torch.Tensor, images: torch.Tensor | UInt8Array) -> None:
-        """Write the raw outputs for all images into ``raw``."""
         size = 1 if self.alone else self.fixed_batch or self.batch_size
         for start in range(0, len(raw), size):
             if start:
                 leave_the_rest()
             chunk = images if len(raw) <= size else images[start : start + size]
             try:
-                rows = self._raw_outputs(chunk)
+                with torch.inference_mode():
+                    rows = self._raw_outputs(chunk)
             except DiffgenError:
                 raise
             except Exception as error:
@@ -453,6 +431,7 @@ class BlackBox(ABC):
             if rows.shape[1] != self._columns:
                 raise RunError(f"Model {self.name} gave {rows.shape[1]} values per image, before {self._columns}.")
             raw[start : start + size] = rows
+        return raw
 
     def _raw_outputs(self, chunk: torch.Tensor | UInt8Array) -> torch.Tensor:
         """The model's own answer, floating (N, K), to at most one batch of images; its exceptions pass through."""
@@ -468,17 +447,3 @@ class BlackBox(ABC):
     def _rows(self, answer: object, count: int) -> torch.Tensor:
         """The output that is to be read, if it is one row of values per image."""
         return checked_rows(picked(answer, self.preprocessing.output or "", self.name), count, self.name)
-
-    def _wrong_names(self) -> None:
-        """What is to be done about a number of class names that is not that of the classes."""
-        short = self._columns == len(self.class_names) + 1
-        raise UserError(
-            f"Model {self.name} answers with {self.num_classes} classes but its class_names are "
-            f"{len(self.class_names)}; give one for each class"
-            + (", or say with --background first (or last) which value is for none of them." if short else ".")
-        )
-
-
-def _shape_of(images: torch.Tensor | UInt8Array) -> ImageShape:
-    _, channels, height, width = images.shape
-    return int(channels), int(height), int(width)

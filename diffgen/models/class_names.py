@@ -46,6 +46,20 @@ def names_from_metadata(metadata: Mapping[str, str]) -> tuple[str, ...]:
     return ()
 
 
+def names_in_config(config: Mapping[str, object]) -> tuple[str, ...]:
+    """Class names in the ``config.json`` of Hugging Face's transformers or of timm, or none.
+
+    What stands there twice (ImageNet has two cranes) is told apart; LABEL_0, LABEL_1, ... are no names.
+    """
+    given = config.get("id2label") or config.get("label_names")
+    try:
+        names = told_apart(_listed(given))
+    except (TypeError, ValueError):
+        return ()
+    unnamed = all(name == f"LABEL_{number}" for number, name in enumerate(names))
+    return () if unnamed or not all(map(is_name, names)) else names
+
+
 def _parsed(text: str) -> object:
     try:
         return json.loads(text)
@@ -58,20 +72,12 @@ def _parsed(text: str) -> object:
 
 
 def _as_names(value: object) -> tuple[str, ...]:
-    if isinstance(value, Mapping):
-        try:
-            numbered = {int(number): name for number, name in value.items()}
-        except (TypeError, ValueError):
-            return ()
-        if sorted(numbered) != list(range(len(numbered))):
-            return ()
-        value = [numbered[number] for number in range(len(numbered))]
-    if not isinstance(value, (list, tuple)) or not all(isinstance(name, (str, int)) for name in value):
+    """The names in what a file holds that somebody else wrote, or none where it holds no different, printable ones."""
+    try:
+        names = tuple(_listed(value))
+    except (TypeError, ValueError):
         return ()
-    names = tuple(str(name) for name in value)
-    if not all(is_name(name) for name in names):
-        return ()
-    return names if len(set(names)) == len(names) > 1 else ()
+    return names if len(set(names)) == len(names) > 1 and all(map(is_name, names)) else ()
 
 
 def read_class_names(path: str | Path) -> tuple[str, ...]:
@@ -89,7 +95,7 @@ def read_class_names(path: str | Path) -> tuple[str, ...]:
     path = expanded(path)
     try:
         text = read_text(path, encoding="utf-8-sig")
-        names = _from_json(json.loads(text)) if path.suffix.lower() == ".json" else _lines(text)
+        names = _listed(json.loads(text)) if path.suffix.lower() == ".json" else _lines(text)
     except OSError as error:
         raise UserError(f"The class names {path} cannot be read ({error.strerror}); check the path.") from error
     except (ValueError, RecursionError) as error:
@@ -130,18 +136,23 @@ def _lines(text: str) -> list[str]:
     return [line.strip() for line in text.rstrip().splitlines()]
 
 
-def _from_json(value: object) -> list[str]:
+def _listed(value: object) -> list[str]:
+    """Names in a list, or in a map from numbers, of which each may stand behind an identifier.
+
+    Raises:
+        TypeError, ValueError: there are none.
+    """
     if isinstance(value, Mapping):
         numbered = {int(number): name for number, name in value.items()}
         if sorted(numbered) != list(range(len(numbered))):
             raise ValueError("its numbers are not 0, 1, 2, ...")
         value = [numbered[number] for number in range(len(numbered))]
-    if not isinstance(value, list):
+    if not isinstance(value, list | tuple):
         raise ValueError("it is not a list of names")
     last = [each[-1] if isinstance(each, list) and each else each for each in value]
-    if not all(isinstance(each, str) for each in last):
+    if not all(isinstance(each, str | int) for each in last):
         raise ValueError("it is not a list of names")
-    return [each.strip() for each in last]
+    return [str(each).strip() for each in last]
 
 
 def read_label_map(path: str | Path, classes: int, names_a: Sequence[str], names_b: Sequence[str]) -> tuple[int, ...]:

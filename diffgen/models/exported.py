@@ -12,14 +12,11 @@ from typing import Any
 
 import torch
 
-from diffgen.config import Preprocessing
 from diffgen.errors import UserError
 from diffgen.models.base import BlackBox
-from diffgen.models.inputs import grey_levels_only
 from diffgen.models.model_settings import ModelSettings
-from diffgen.models.shapes import image_sides
 from diffgen.models.untrusted import UntrustedError, check_program, checked_copy
-from diffgen.models.wording import reason
+from diffgen.models.wording import counted, reason
 
 _DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.uint8)
 
@@ -45,35 +42,25 @@ class ExportedModel(BlackBox):
     def __init__(self, path: Path, settings: ModelSettings, *, allow_pickle: bool = False) -> None:
         super().__init__(settings)
         program, self.unpickled = open_program(path, allow_pickle=allow_pickle)
-        shape, self._dtype, largest = self._image_input(program)
-        self.fixed_batch = shape[0]
+        count, tensors = tensor_inputs(program)
+        largest = None
+        mend = "export it with one float32 input of shape (N, C, H, W)"
+        if count == len(tensors) == 1 and tensors[0].dtype in _DTYPES:
+            sides, largest = declared_sides(program, tensors[0])
+            self._declare_input([sides], mend=mend, bytes_alone=tensors[0].dtype == torch.uint8)
+        else:
+            text = "; ".join(f"{str(t.dtype).removeprefix('torch.')} ({', '.join(map(str, t.shape))})" for t in tensors)
+            raise UserError(
+                f"Model {self.name} takes {counted(count, 'input')} ({text or 'no tensors'}), not images alone; {mend}."
+            )
+        self._dtype = tensors[0].dtype
         if largest is not None:
             self.batch_size, self.largest_batch = min(self.batch_size, largest), largest
-        self._sides = image_sides(shape)
-        self.preprocessing = self._admit(self.preprocessing)
         # Its mode was set when it was exported: eval() of such a module only raises.
         self._module = on_device(program, settings.device, settings.name).module()
 
     def _ask(self, batch: torch.Tensor) -> object:
         return self._module(batch if batch.dtype == self._dtype else batch.to(self._dtype))
-
-    def _admit(self, preprocessing: Preprocessing) -> Preprocessing:
-        if self._dtype != torch.uint8:
-            return preprocessing
-        return grey_levels_only(preprocessing, self.name)
-
-    def _image_input(self, program: Any) -> tuple[list[int | None], torch.dtype, int | None]:
-        """The sides of the input (None for open ones), its type, and the largest batch if there is a bound."""
-        count, tensors = tensor_inputs(program)
-        images_alone = count == 1 and len(tensors) == 1 and tensors[0].dtype in _DTYPES
-        sides, largest = declared_sides(program, tensors[0]) if images_alone else ([], None)
-        if image_sides(sides) is None:
-            text = "; ".join(f"{str(t.dtype).removeprefix('torch.')} ({', '.join(map(str, t.shape))})" for t in tensors)
-            raise UserError(
-                f"Model {self.name} takes {count} inputs ({text or 'no tensors'}), not images alone; export it "
-                "with one float32 input of shape (N, C, H, W)."
-            )
-        return sides, tensors[0].dtype, largest
 
 
 def tensor_inputs(program: Any) -> tuple[int, list[torch.Tensor]]:

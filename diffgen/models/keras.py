@@ -13,12 +13,10 @@ from typing import Any
 
 import torch
 
-from diffgen.config import Preprocessing
 from diffgen.errors import UserError
 from diffgen.models.base import BlackBox
-from diffgen.models.inputs import grey_levels_only
 from diffgen.models.model_settings import ModelSettings
-from diffgen.models.shapes import check_sides, image_sides
+from diffgen.models.shapes import check_sides
 from diffgen.models.untrusted import KerasBuilder, UntrustedError, check_hdf5
 from diffgen.models.wording import reason
 
@@ -43,25 +41,17 @@ class KerasModel(BlackBox):
         self._keras = _keras(path)
         self._place = str(settings.device)
         self._model = self._opened(path, archive=archive)
-        shapes = [tuple(each.shape) for each in self._model.inputs]
-        self._sides = image_sides(shapes[0]) if len(shapes) == 1 else None
-        if self._sides is None:
-            text = "; ".join(str(shape).replace("None", "?") for shape in shapes)
-            raise UserError(
-                f"Model {self.name} takes {len(shapes)} input{'' if len(shapes) == 1 else 's'} of shape {text}, not "
-                "images alone; save it so that it takes (N, H, W, C)."
-            )
-        self.fixed_batch = shapes[0][0]
-        self._takes_bytes = self._model.inputs[0].dtype == "uint8"
-        self.preprocessing = self._admit(self.preprocessing)
+        inputs = self._model.inputs
+        self._declare_input(
+            [tuple(each.shape) for each in inputs],
+            mend="save it so that it takes (N, H, W, C)",
+            bytes_alone=any(each.dtype == "uint8" for each in inputs),
+        )
 
     def _ask(self, batch: torch.Tensor) -> object:
         check_sides(self._sides, batch)
         with self._keras.device(self._place):
             return self._model(batch.to(torch.uint8) if self._takes_bytes else batch, training=False)
-
-    def _admit(self, preprocessing: Preprocessing) -> Preprocessing:
-        return grey_levels_only(preprocessing, self.name) if self._takes_bytes else preprocessing
 
     def _opened(self, path: Path, *, archive: bool) -> Any:
         try:

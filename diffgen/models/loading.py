@@ -15,10 +15,11 @@ from diffgen.config import DEFAULT_MODEL_TIMEOUT, Isolate, Preprocessing, Remote
 from diffgen.errors import UserError
 from diffgen.home import expanded
 from diffgen.models.base import BlackBox
+from diffgen.models.class_names import in_order
 from diffgen.models.isolation.wall import walls
 from diffgen.models.model_settings import ModelSettings
 from diffgen.models.remote.address import parse_address
-from diffgen.models.sidecar import read_processor_file, read_sidecar
+from diffgen.models.sidecar import read_names_beside, read_processor_file, read_sidecar
 from diffgen.models.sniffing import FileKind, describe_directory, describe_file, sniff
 from diffgen.models.torch_module import CallableModel, TorchModule
 from diffgen.models.untrusted import MalformedError, MissingWeightsError, UntrustedError, external_files
@@ -61,7 +62,8 @@ def load(
         arch: ``package.module:factory`` that builds the network of a file with weights alone. Runs that code.
         weights: "ema" takes the averaged ones of a checkpoint that has two kinds, with ``arch``.
         allow_pickle: open a pickle, or another file that does more than compute. Runs whatever code is in the file.
-        class_names: K names in the order of the model's answers, or none: those of the sidecar or the file.
+        class_names: K names in the order of the model's answers, or none: those of the sidecar, of the file, or of
+            ``id2label`` or ``label_names`` in such a JSON file.
         class_order: K numbers, for each class of the model the one that it is counted as, or none.
         sidecar: whether to look for a sidecar, and for such a JSON file.
         remote: how a model at an address is asked.
@@ -112,6 +114,8 @@ def load(
         if beside is not None:
             box.fed_by = beside[0]
             box.declare(beside[1])
+        if sidecar and not box.class_names:
+            box.class_names = in_order(read_names_beside(path), box.class_order)
         return box
     if isolate == "on":
         raise UserError(

@@ -15,10 +15,9 @@ from diffgen.config.models import MAX_SIDE
 from diffgen.errors import UserError
 from diffgen.models.base import BlackBox
 from diffgen.models.class_names import names_from_metadata
-from diffgen.models.inputs import as_tensor, grey_levels_only
+from diffgen.models.inputs import as_tensor
 from diffgen.models.model_settings import ModelSettings
 from diffgen.models.outputs import checked_rows, no_such_output
-from diffgen.models.shapes import DeclaredSides, image_sides
 from diffgen.models.wording import counted, reason
 from diffgen.threads import all_threads
 from diffgen.types import UInt8Array
@@ -71,16 +70,17 @@ class OnnxModel(BlackBox):
             self._input_name: str = declared.name
             self._dtype = self._input_dtype(declared.type)
             self._output_names = [output.name for output in self._session.get_outputs()]
-            self._sides = self._image_sides(declared.shape)
+            if declared.shape:
+                sides = [side if isinstance(side, int) and side > 0 else None for side in declared.shape]
+                mend = "export it together with the step that turns images of shape (N, C, H, W) into that"
+                self._declare_input([sides], mend=mend, bytes_alone=self._dtype is np.uint8)
             metadata = self._session.get_modelmeta().custom_metadata_map
         except UnicodeDecodeError as error:  # onnxruntime takes names that are no text, and fails when asked for them
             raise UserError(
                 f"{path} is an ONNX file with names that are no text ({reason(error)}); export it again."
             ) from error
-        self.preprocessing = self._admit(self.preprocessing)
         self.declare(_declared(metadata))
         self._wanted_output()
-        self._named_by_file = not self.class_names
         if self._named_by_file:
             self.class_names = names_from_metadata(metadata)
 
@@ -114,14 +114,6 @@ class OnnxModel(BlackBox):
         described = counted(len(self._output_names), "output")
         raise UserError(no_such_output(self.name, self._output_names, output, described))
 
-    def _admit(self, preprocessing: Preprocessing) -> Preprocessing:
-        return preprocessing if self._dtype is not np.uint8 else grey_levels_only(preprocessing, self.name)
-
-    def _wrong_names(self) -> None:
-        if not self._named_by_file:
-            super()._wrong_names()
-        self.class_names = ()  # they name something else than the classes
-
     def _single_input(self) -> Any:
         inputs = self._session.get_inputs()
         if len(inputs) != 1:
@@ -138,21 +130,6 @@ class OnnxModel(BlackBox):
                 "images."
             )
         return DTYPES[declared]
-
-    def _image_sides(self, shape: list[int | str | None] | None) -> DeclaredSides | None:
-        """The sides of one image as declared, None for open ones; takes over a declared batch size."""
-        if not shape:
-            return None
-        sides = [side if isinstance(side, int) and side > 0 else None for side in shape]
-        image = image_sides(sides)
-        if image is None:
-            text = ", ".join("?" if side is None else str(side) for side in sides)
-            raise UserError(
-                f"Model {self.name} takes an input of shape ({text}), not images; export it together with the step "
-                "that turns images of shape (N, C, H, W) into that."
-            )
-        self.fixed_batch = sides[0]
-        return image
 
 
 def _declared(metadata: Mapping[str, str]) -> Preprocessing:

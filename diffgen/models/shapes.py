@@ -211,7 +211,7 @@ def find_layout(
     shape = model_shape(box.preprocessing, image_shape, box.name)
     most = max(1, _MAX_INPUT_BYTES // (4 * math.prod(shape)))
     box.batch_size = min(box.batch_size, most)
-    layouts = box._layouts(shape)
+    layouts = _layouts(box, shape)
     first_error: Exception | None = None
     for layout in layouts:
         box._transform = PixelTransform(box.preprocessing, layout, image_shape, box._input_device, box.name)
@@ -233,7 +233,7 @@ def find_layout(
         handed=shape,
         layout=layouts[0],
         layouts=layouts_by_declaration(box._sides, shape),
-        declared=box._declared_shape,
+        declared=functools.partial(declared_shape, box._sides),
         accepts=functools.partial(accepts, box),
         error=first_error,
     ) from first_error
@@ -247,7 +247,7 @@ def _adopt_size(box: BlackBox, image_shape: ImageShape) -> None:
     if box.preprocessing.size:
         return
     handed = model_shape(box.preprocessing, image_shape, box.name)
-    declared = [shape for layout in box._layouts(handed) if (shape := box._declared_shape(layout)) is not None]
+    declared = [shape for layout in _layouts(box, handed) if (shape := declared_shape(box._sides, layout)) is not None]
     if any(fits(shape, handed) for shape in declared):
         return
     for channels, height, width in declared:
@@ -316,3 +316,28 @@ def accepts(box: BlackBox, layout: Layout, image_shape: ImageShape) -> bool:
     except Exception:  # to refuse is an answer here, in whatever way the model does it
         return False
     return True
+
+
+def shapes_taken(box: BlackBox, image_shape: ImageShape) -> list[ImageShape]:
+    """Shapes (C, H, W) that a model takes, those that are most like a given one first.
+
+    Sides that its file declares are believed; where it says nothing it is asked about black images of the usual sizes.
+    """
+    layouts = layouts_by_declaration(box._sides, image_shape)
+    declared = [shape for layout in layouts if (shape := declared_shape(box._sides, layout)) is not None]
+    whole = [(c, h, w) for c, h, w in declared if c in _CHANNELS and h is not None and w is not None]
+    if whole:
+        return [(int(c or 0), h, w) for c, h, w in whole]
+    with torch.inference_mode():
+        return list(dict.fromkeys(shape for _, shape in probe(functools.partial(accepts, box), image_shape, layouts)))
+
+
+def _layouts(box: BlackBox, image_shape: ImageShape) -> tuple[Layout, ...]:
+    """The layouts to try in turn; of those with a row of values only, where the pre-processing says "flat"."""
+    layouts = layouts_by_declaration(box._sides, image_shape)
+    given = box.preprocessing.layout
+    if given == "auto" or given is None:
+        return layouts
+    if given == "flat":
+        return tuple(layout for layout in layouts if layout.startswith("flat")) or (given,)
+    return (given,)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import errno
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing, replace, to_dict
 from diffgen.errors import UserError
-from diffgen.models.class_names import is_name
+from diffgen.models.class_names import is_name, names_in_config
 from diffgen.runs.opening import read_toml
 
 _KNOWN = (*(f.name for f in fields(Preprocessing)), "class_names")
@@ -156,38 +157,40 @@ def read_processor_file(model: Path) -> tuple[str, Preprocessing] | None:
     Raises:
         UserError: such a file says what cannot be.
     """
-    shared = ("preprocessor_config.json", "config.json")
-    names = (f"{model.name}.json", f"{model.stem}.json", *shared)
-    places = [model.parent / name for name in names]
-    if model.parent.name == "onnx":
-        places += [model.parent.parent / name for name in shared]
-    for path in places:
-        found = _read(path)
-        if found is not None:
-            return path.name, found
+    for path, values in _json_beside(model):
+        kind = _kind(values)
+        if kind is None:
+            continue
+        reader, part = kind
+        try:
+            return path.name, reader(part)
+        except (UserError, ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise UserError(
+                f"The file {path} says of the pre-processing of the model beside it what cannot be ({error}); repair "
+                "it, or take it away and say the pre-processing with options."
+            ) from None
     return None
 
 
-def _read(path: Path) -> Preprocessing | None:
-    try:
-        if not path.is_file():
-            return None
-        with path.open("rb") as file:
-            content = file.read(_MAX_BYTES + 1)
-        values = json.loads(content) if len(content) <= _MAX_BYTES else None
-    except (OSError, ValueError, RecursionError):
-        return None  # whatever it is, it says nothing of pre-processing
-    kind = _kind(values) if isinstance(values, dict) else None
-    if kind is None:
-        return None
-    reader, part = kind
-    try:
-        return reader(part)
-    except (UserError, ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise UserError(
-            f"The file {path} says of the pre-processing of the model beside it what cannot be ({error}); repair it, "
-            "or take it away and say the pre-processing with options."
-        ) from None
+def read_names_beside(model: Path) -> tuple[str, ...]:
+    """The class names in such a file beside a model (:func:`read_processor_file`), in the order of its answers."""
+    return next((names for _, values in _json_beside(model) if (names := names_in_config(values))), ())
+
+
+def _json_beside(model: Path) -> Iterator[tuple[Path, _Values]]:
+    """The JSON objects in the files that are looked for; a file that holds none says nothing."""
+    shared = ("preprocessor_config.json", "config.json")
+    places = [model.parent / name for name in (f"{model.name}.json", f"{model.stem}.json", *shared)]
+    if model.parent.name == "onnx":
+        places += [model.parent.parent / name for name in shared]
+    for path in places:
+        with contextlib.suppress(OSError, ValueError, RecursionError):
+            if not path.is_file():
+                continue
+            with path.open("rb") as file:
+                content = file.read(_MAX_BYTES + 1)
+            if len(content) <= _MAX_BYTES and isinstance(values := json.loads(content), dict):
+                yield path, values
 
 
 def _kind(values: _Values) -> tuple[Callable[[_Values], Preprocessing], _Values] | None:

@@ -20,9 +20,8 @@ import torch
 from diffgen.config import Preprocessing
 from diffgen.errors import UserError
 from diffgen.models.base import BlackBox
-from diffgen.models.inputs import grey_levels_only
 from diffgen.models.model_settings import ModelSettings
-from diffgen.models.shapes import DeclaredSides, check_sides, image_sides
+from diffgen.models.shapes import check_sides
 from diffgen.models.wording import reason
 from diffgen.threads import all_threads
 
@@ -135,16 +134,19 @@ class TfliteModel(BlackBox):
         self._quiet = contextlib.nullcontext if alone else _quiet
         self._interpreter = _opened(path, self._quiet, tried=alone)
         inputs, outputs = self._interpreter.get_input_details(), self._interpreter.get_output_details()
-        self._sides = self._image_sides(inputs)
+        shapes = [[int(side) for side in each.get("shape_signature", each["shape"])] for each in inputs]
+        self._declare_input(
+            [[side if side > 0 else None for side in shape] for shape in shapes],
+            mend="convert it so that it takes (N, H, W, C)",
+            bytes_alone=any(each["dtype"] is np.uint8 and not each["quantization"][0] for each in inputs),
+        )
         self._input, self._outputs = _tensor(inputs[0]), [_tensor(each) for each in outputs]
         self._check_type(self._input)
         if self._input.scale:
             self.format = f"{self.format} ({np.dtype(self._input.dtype).name})"
-        declared = int(inputs[0].get("shape_signature", inputs[0]["shape"])[0])
         self._shape: tuple[int, ...] | None = None
-        if declared > 0 and not self._takes_more_than(declared):
-            self.fixed_batch = declared
-        self.preprocessing = self._admit(self.preprocessing)
+        if self.fixed_batch is not None and self._takes_more_than(self.fixed_batch):
+            self.fixed_batch = None
         self.declare(self._input.declared.above(declared_normalization(path.read_bytes())))
 
     def _ask(self, batch: torch.Tensor) -> object:
@@ -160,22 +162,6 @@ class TfliteModel(BlackBox):
         self._interpreter.invoke()
         answers = {each.name: each.values(self._interpreter.get_tensor(each.index)) for each in self._outputs}
         return answers if len(answers) > 1 else next(iter(answers.values()))
-
-    def _admit(self, preprocessing: Preprocessing) -> Preprocessing:
-        if self._input.dtype is np.uint8 and not self._input.scale:
-            return grey_levels_only(preprocessing, self.name)
-        return preprocessing
-
-    def _image_sides(self, inputs: list[dict[str, Any]]) -> DeclaredSides:
-        shapes = [[int(side) for side in each.get("shape_signature", each["shape"])] for each in inputs]
-        image = image_sides([side if side > 0 else None for side in shapes[0]]) if len(shapes) == 1 else None
-        if image is None:
-            text = "; ".join(f"({', '.join('?' if side < 1 else str(side) for side in shape)})" for shape in shapes)
-            raise UserError(
-                f"Model {self.name} takes {len(shapes)} input{'' if len(shapes) == 1 else 's'} of shape {text}, not "
-                "images alone; convert it so that it takes (N, H, W, C)."
-            )
-        return image
 
     def _check_type(self, tensor: _Tensor) -> None:
         unscaled = tensor.dtype in _INTEGERS and not tensor.scale and tensor.dtype is not np.uint8

@@ -25,7 +25,15 @@ from diffgen.home import expanded
 from diffgen.models import BlackBox
 from diffgen.models.onnx import OnnxModel
 from diffgen.models.onnx_quantizer import is_quantized
-from diffgen.models.sidecar import Sidecar, read_processor_file, read_sidecar, sidecar_path, sidecar_text
+from diffgen.models.shapes import shapes_taken
+from diffgen.models.sidecar import (
+    Sidecar,
+    read_names_beside,
+    read_processor_file,
+    read_sidecar,
+    sidecar_path,
+    sidecar_text,
+)
 from diffgen.models.torchscript import TorchScriptModel
 from diffgen.models.untrusted import is_quantized as has_quantized_code
 from diffgen.numerics import own_numerics
@@ -129,7 +137,8 @@ def inspect(
     said = options.preprocessing
     before = Sidecar() if box.path is None else read_sidecar(box.path)
     # as when the model is opened for a comparison: what a person said goes before what the file says
-    class_names = options.class_names or before.class_names or box.class_names
+    beside_names = () if box.path is None else read_names_beside(box.path)
+    class_names = options.class_names or before.class_names or box.class_names or beside_names
     declared, any_size = box.preprocessing, box.size_open
     shapes = _shapes(box, said, images)
     trials = Trials(box, images, class_names, progress)
@@ -234,7 +243,7 @@ def _shapes(box: BlackBox, said: Preprocessing, data: ImageSet) -> list[tuple[in
         except UserError as error:
             if "--output-name" in str(error):
                 raise
-    taken = box.shapes_taken(data.image_shape)
+    taken = shapes_taken(box, data.image_shape)
     return [data.image_shape, *(s for s in taken if s != data.image_shape)] if data.image_shape in taken else taken
 
 

@@ -102,7 +102,7 @@ def test_other_graphs_are_refused(tmp_path):
             r"gives 2 outputs; say with --output-name .*\(logits, f",
         ),
         ({"shape": ("n", 3, 8, 8), "inputs": ("pixels", "mask")}, r"takes 2 inputs \(pixels, mask\)"),
-        ({"shape": ("n", 28, 28)}, r"takes an input of shape \(\?, 28, 28\), not images"),
+        ({"shape": ("n", 28, 28)}, r"takes 1 input of shape \(\?, 28, 28\), not images"),
         ({"shape": ("n", 3, 8, 8), "dtype": TensorProto.INT8}, r"takes tensor\(int8\)"),
     ]:
         with pytest.raises(UserError, match=message):

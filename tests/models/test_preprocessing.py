@@ -14,6 +14,7 @@ from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing, from_dict, repl
 from diffgen.errors import UserError
 from diffgen.models import load
 from diffgen.models.inputs import before_crop
+from diffgen.models.shapes import shapes_taken
 
 COLOUR = np.random.default_rng(0).integers(0, 256, (6, 3, 12, 10), dtype=np.uint8)
 GREY = COLOUR[:, :1]
@@ -110,7 +111,7 @@ def test_a_model_for_larger_images_is_offered_the_resizing(net_of, save_torchscr
 
 def test_shapes_taken_says_what_fits(net_of, save_torchscript, save_onnx):
     for save in (save_torchscript, save_onnx):
-        assert load(save(net_of(channels=3, size=64), (2, 3, 64, 64))).shapes_taken((1, 28, 28)) == [(3, 64, 64)]
+        assert shapes_taken(load(save(net_of(channels=3, size=64), (2, 3, 64, 64))), (1, 28, 28)) == [(3, 64, 64)]
 
 
 @pytest.mark.parametrize(

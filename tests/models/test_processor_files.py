@@ -218,3 +218,22 @@ def test_inspect_tries_it_first(net, save_onnx, tmp_path):
     found = inspect(path, data=load_data("digits:test"))
     assert found.now is not None and found.now.name == "as preprocessor_config.json says"
     assert (found.now.preprocessing.mean, found.now.preprocessing.std) == ((0.4,), (0.3,))
+
+
+@pytest.mark.parametrize(
+    ("config", "names"),
+    [
+        ({"id2label": {"0": "cat", "1": "dog"}}, ("cat", "dog")),
+        ({**TIMM, "label_names": ["crane", "crane"]}, ("crane (0)", "crane (1)")),
+        ({"id2label": {"0": "LABEL_0", "1": "LABEL_1"}}, ()),
+        ({"id2label": {"0": "cat", "2": "dog"}}, ()),
+        ({"label_names": ["cat", "\x1b[31m"]}, ()),
+    ],
+)
+def test_class_names(config, names, net_of, save_onnx):
+    path = save_onnx(net_of(channels=1, size=8, classes=2), (2, 1, 8, 8))
+    (path.parent / "config.json").write_text(json.dumps(config))
+    assert load(path, isolate="off").class_names == names
+    assert load(path, isolate="off", class_names=("a", "b")).class_names == ("a", "b")
+    (path.parent / f"{path.name}.toml").write_text('class_names = ["x", "y"]')
+    assert load(path, isolate="off").class_names == ("x", "y")

@@ -12,10 +12,8 @@ from diffgen.config import Preprocessing, from_dict, to_dict
 from diffgen.errors import UserError
 from diffgen.models.base import BlackBox
 from diffgen.models.class_names import is_name
-from diffgen.models.inputs import grey_levels_only
 from diffgen.models.isolation.process import Child
 from diffgen.models.model_settings import ModelSettings
-from diffgen.models.outputs import checked_rows
 from diffgen.models.shapes import image_sides
 from diffgen.models.sniffing import FileKind
 from diffgen.models.untrusted import external_files
@@ -70,11 +68,10 @@ class IsolatedModel(BlackBox):
         self.largest_batch = said.count("largest_batch")
         self.unpickled = allow_pickle and said.flag("unpickled")
         self.remarks = tuple(said.texts("remarks")[:_MAX_REMARKS])
-        self._grey_levels_only = said.flag("grey_levels_only")
+        self._takes_bytes = said.flag("takes_bytes")
         sides = said.sides("sides")
         self._sides = None if sides is None else image_sides([self.fixed_batch, *sides])
         names = tuple(said.texts("class_names"))
-        self._named_by_file = not settings.class_names
         if self._named_by_file and len(set(names)) == len(names) and all(map(is_name, names)):
             self.class_names = names
         self.preprocessing = self._admit(self.preprocessing)
@@ -85,18 +82,6 @@ class IsolatedModel(BlackBox):
 
     def _ask(self, batch: torch.Tensor) -> object:
         return self._child.ask(batch, self.preprocessing.output or "")
-
-    def _rows(self, answer: object, count: int) -> torch.Tensor:
-        # the output was picked in the child already
-        return checked_rows(answer, count, self.name)
-
-    def _wrong_names(self) -> None:
-        if not self._named_by_file:
-            super()._wrong_names()
-        self.class_names = ()  # they name something else than the classes
-
-    def _admit(self, preprocessing: Preprocessing) -> Preprocessing:
-        return grey_levels_only(preprocessing, self.name) if self._grey_levels_only else preprocessing
 
 
 def request(path: Path, kind: FileKind) -> dict[str, Any]:

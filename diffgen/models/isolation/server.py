@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing, from_dict, replace, to_dict
+from diffgen.config import Preprocessing, from_dict, replace, to_dict
 from diffgen.errors import UserError
 from diffgen.models.base import BlackBox
 from diffgen.models.isolation.channel import Gone, SharedMemory, bytes_of, receive_with_descriptors, send
@@ -156,7 +156,6 @@ class Host:
 
         box = open_file(path, kind, settings, arch=None, allow_pickle=bool(message["allow_pickle"]), alone=True)
         self._asked = _answers_of(box)
-        levels = box._admit(replace(DEFAULT_PREPROCESSING, scale="0..1")).scale == "0..255"
         return {
             "format": box.format,
             "fixed_batch": box.fixed_batch,
@@ -165,7 +164,7 @@ class Host:
             "class_names": list(box.class_names),
             "remarks": list(box.remarks),
             "declared": to_dict(box.declared),
-            "grey_levels_only": levels,
+            "takes_bytes": box._takes_bytes,
             "sides": None if box._sides is None else list(box._sides),
             "unpickled": box.unpickled,
         }

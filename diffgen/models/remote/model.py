@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from diffgen.config import DEFAULT_REMOTE, Preprocessing, RemoteConfig
+from diffgen.config import DEFAULT_REMOTE, RemoteConfig
 from diffgen.errors import ServiceError, UserError
 from diffgen.models.base import BlackBox
-from diffgen.models.inputs import as_tensor, grey_levels_only
+from diffgen.models.inputs import as_tensor
 from diffgen.models.model_settings import ModelSettings
-from diffgen.models.outputs import checked_rows, no_such_output
+from diffgen.models.outputs import no_such_output
 from diffgen.models.remote.address import Address
 from diffgen.models.remote.protocol import (
     BINARY_EXTENSION,
@@ -32,7 +32,6 @@ from diffgen.models.remote.protocol import (
 )
 from diffgen.models.remote.server import Refused, Reply, Server
 from diffgen.models.remote.store import RemoteStore
-from diffgen.models.shapes import DeclaredSides, image_sides
 from diffgen.models.wording import counted
 
 _OWN_ERRORS_WHEN_PREPARED = 2  # a wrong shape may be answered with HTTP 500, each time
@@ -85,11 +84,14 @@ class RemoteModel(BlackBox):
         self.binary = BINARY_EXTENSION in extensions
         self.digest = _identity(address, self._metadata)
         self._input = self._single_input()
-        self._sides: DeclaredSides = self._image_sides()
+        self._declare_input(
+            [[side if side > 0 else None for side in self._input.shape]],
+            mend="let the server take (N, C, H, W), (N, H, W, C) or flat (N, C * H * W), the number of images first",
+            bytes_alone=self._input.datatype == "UINT8",
+        )
         self._check_output_types()
         if largest is not None:
             self.batch_size = min(self.batch_size, largest)
-        self.preprocessing = self._admit(self.preprocessing)
 
     # -- what the server says of it ----------------------------------------------------------------------------------
 
@@ -135,18 +137,6 @@ class RemoteModel(BlackBox):
             )
         return inputs[0]
 
-    def _image_sides(self) -> DeclaredSides:
-        """The sides of one image as declared; takes over a declared batch size."""
-        sides = [side if side > 0 else None for side in self._input.shape]
-        image = image_sides(sides)
-        if image is None:
-            raise UserError(
-                f"Model {self.name} takes an input of shape {str(list(self._input.shape))[:_SHOWN]}, not images; let "
-                "the server take (N, C, H, W), (N, H, W, C) or flat (N, C * H * W), the number of images first."
-            )
-        self.fixed_batch = sides[0]
-        return image
-
     def _check_output_types(self) -> None:
         outputs = self._metadata.outputs
         names = [output.name for output in outputs]
@@ -161,13 +151,6 @@ class RemoteModel(BlackBox):
             )
 
     # -- as a black box ----------------------------------------------------------------------------------------------
-
-    def _admit(self, preprocessing: Preprocessing) -> Preprocessing:
-        return preprocessing if self._input.datatype != "UINT8" else grey_levels_only(preprocessing, self.name)
-
-    def _rows(self, answer: object, count: int) -> torch.Tensor:
-        # the output was picked when the answer was read
-        return checked_rows(answer, count, self.name)
 
     def ask_alone(self) -> None:
         super().ask_alone()
@@ -186,10 +169,8 @@ class RemoteModel(BlackBox):
             UserError: the model declares another shape.
         """
         pixels = batch.numpy().astype(INPUTS[self._input.datatype], copy=False)
-        if len(self._sides) == 1:
-            pixels = pixels.reshape(len(pixels), -1)  # run folders of before the layout "flat" say "nchw"
         wanted, sides = self._input.shape[1:], pixels.shape[1:]
-        if any(want > 0 and want != side for want, side in zip(wanted, sides, strict=True)):
+        if len(wanted) != len(sides) or any(want not in (side, -1) for want, side in zip(wanted, sides, strict=True)):
             raise UserError(
                 f"Model {self.name} takes {_said(wanted)} for one image but the data's images have {_said(sides)}; "
                 "add --size or --channels to convert them for it, or compare it on data of that shape."

@@ -35,8 +35,8 @@ class RemoteStore(AnswerStore):
         self._budget = budget
         self._retried = retried
         self._fixed_batch = fixed_batch
-        self._answers: AnswerTable | None = None
-        self._sent = self._reserved = 0
+        self._rows, self._remembers = KeptRows(), False
+        self._reserved = 0
         self.occasion = ""
 
     @property
@@ -52,7 +52,7 @@ class RemoteStore(AnswerStore):
     @property
     def images_sent(self) -> int:
         """Images that were sent so far, repeated and padding ones counted each time."""
-        return self._sent if self._answers is None else self._answers.images_sent
+        return self._rows.images_sent
 
     @property
     def cost_summary(self) -> str:
@@ -61,17 +61,14 @@ class RemoteStore(AnswerStore):
         return f"Model {self._name}: {self.images_sent:,} images{budget} sent, {again} made again."
 
     def attach(self, file: Path | None) -> None:
-        if self._answers is None:
-            self._answers = AnswerTable()
-            self._answers.count_sent(self._sent)
+        self._remembers = True
         if file is not None:
-            self._answers.move_to(file)
+            self._rows.move_to(file)
 
     def detach(self) -> None:
-        if self._answers is not None:
-            self._sent = self._answers.images_sent
-            self._answers.close()
-            self._answers = None
+        before, self._rows, self._remembers = self._rows, KeptRows(), False
+        self.count(before.images_sent)
+        before.close()
 
     @contextmanager
     def bypass(self, occasion: str) -> Iterator[None]:
@@ -92,10 +89,10 @@ class RemoteStore(AnswerStore):
         Returns:
             float32 (N, K), or what ``ask`` gave where that is something else.
         """
-        if self._answers is None:
+        if not self._remembers:
             return ask(pixels)
         keys = keys_of(pixels, f"{about}\n{self.occasion}")
-        known = self._answers.find(keys)
+        known = self._rows.find(keys)
         rows = {key: row for row, key in enumerate(keys) if key not in known}
         if rows:
             given = ask(pixels[list(rows.values())])
@@ -104,7 +101,7 @@ class RemoteStore(AnswerStore):
             assert isinstance(given, torch.Tensor)
             new = dict(zip(rows, given.to(torch.float32).numpy(), strict=True))
             # NaN may be the fault of a moment; a resumed run asks again
-            self._answers.keep({key: row for key, row in new.items() if np.isfinite(row).all()})
+            self._rows.keep({key: row for key, row in new.items() if np.isfinite(row).all()})
             known |= new
         return _stacked(known, keys)
 
@@ -123,10 +120,7 @@ class RemoteStore(AnswerStore):
 
     def count(self, images: int) -> None:
         """Count images that were sent, or fewer than none for those that were not after all."""
-        if self._answers is None:
-            self._sent += images
-        else:
-            self._answers.count_sent(images)
+        self._rows.count_sent(images)
 
 
 def _are_rows(answer: object, count: int) -> bool:
@@ -152,7 +146,7 @@ _AT_ONCE = 500  # parameters of one statement; SQLite allows 999 and more
 Key = bytes
 
 
-class AnswerTable:
+class KeptRows:
     """A table from keys to rows of float32, and the count of the images that were sent.
 
     In memory at first; :meth:`move_to` brings it to a file. Every change is a transaction of its own: whatever kills
@@ -162,7 +156,7 @@ class AnswerTable:
 
     def __init__(self) -> None:
         self._path: Path | None = None
-        self._connection = sqlite3.connect(":memory:")
+        self._connection = sqlite3.connect(":memory:", check_same_thread=False)  # one thread at a time asks a model
         self._connection.executescript(_SCHEMA)
 
     def move_to(self, path: Path) -> None:
@@ -173,7 +167,7 @@ class AnswerTable:
             RunError: the disk is full.
         """
         with _worded(path):
-            target = sqlite3.connect(path)
+            target = sqlite3.connect(path, check_same_thread=False)
             try:
                 # the file may come from a stranger: nothing that its schema defines is run
                 target.execute("PRAGMA trusted_schema = OFF")

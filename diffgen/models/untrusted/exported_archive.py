@@ -14,13 +14,13 @@ import math
 import operator
 import re
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
 import torch
 
-from diffgen.models.untrusted.archives import UntrustedError
+from diffgen.models.untrusted.archives import UntrustedError, members_of_one_folder
 from diffgen.models.untrusted.operators import is_allowed
 
 _ALLOWED_FILES = re.compile(
@@ -96,24 +96,18 @@ def checked_copy(archive: zipfile.ZipFile) -> io.BytesIO:
         UntrustedError: it holds more than the graph, weights and example of an ordinary network.
         OSError, ValueError, KeyError, zipfile.BadZipFile, zlib.error: it is damaged.
     """
-    names = [name for name in archive.namelist() if not name.endswith("/")]
-    top = {name.split("/")[0] for name in names}
-    # torch's reader takes capital and small letters for the same
-    if len(top) != 1 or len({name.lower() for name in names}) != len(names):
-        raise UntrustedError("its files are not in one folder, or some name stands twice")
-    prefix = f"{top.pop()}/"
+    members = members_of_one_folder(archive)
     copy = io.BytesIO()
     with zipfile.ZipFile(copy, "w", zipfile.ZIP_STORED) as new:
-        for name in names:
-            inner = name.removeprefix(prefix)
+        for inner, member in members.items():
             if _LEFT_OUT.fullmatch(inner) is not None:
                 continue
             if _ALLOWED_FILES.fullmatch(inner) is None:
                 raise UntrustedError(f"it holds {inner[:_LONGEST_NAME]!r}")
-            content = archive.read(name)
+            content = archive.read(member)
             _check_file(inner, content)
             if inner.endswith("_config.json"):
-                _check_empty(archive, prefix + inner.rpartition("/")[0], json.loads(content)["config"].values())
+                _check_empty(members, inner.rpartition("/")[0], json.loads(content)["config"].values())
             new.writestr(f"model/{inner}", content)
     copy.seek(0)
     return copy
@@ -184,11 +178,11 @@ def _check_file(name: str, content: bytes) -> None:
             raise UntrustedError("its example is a pickle of more than tensors") from error
 
 
-def _check_empty(archive: zipfile.ZipFile, folder: str, entries: Iterable[Any]) -> None:
+def _check_empty(members: Mapping[str, zipfile.ZipInfo], folder: str, entries: Iterable[Any]) -> None:
     """See that weights without a byte have no numbers: torch makes as many zeros as the file says."""
     for entry in entries:
         sides = [side.get("as_int") for side in entry["tensor_meta"]["sizes"]]
-        if archive.getinfo(f"{folder}/{entry['path_name']}").file_size == 0 and 0 not in sides:
+        if members[f"{folder}/{entry['path_name']}"].file_size == 0 and 0 not in sides:
             raise zipfile.BadZipFile(f"its weights {entry['path_name']!r} are cut off")
 
 

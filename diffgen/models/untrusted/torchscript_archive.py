@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import torch
 
-from diffgen.models.untrusted.archives import UntrustedError
+from diffgen.models.untrusted.archives import UntrustedError, members_of_one_folder
 from diffgen.models.untrusted.operators import FOREIGN_CLASSES, PACKED_WEIGHTS, is_allowed
 from diffgen.models.untrusted.pickle_program import DamagedError, storages_of
 from diffgen.models.untrusted.torchscript_code import check_code
@@ -96,25 +96,11 @@ def is_quantized(path: Path) -> bool:
 
 def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     """Name inside of the one folder -> member, of those that torch needs."""
-    files = [info for info in archive.infolist() if not info.filename.endswith("/")]
-    top = {info.filename.partition("/")[0] for info in files}
-    if len(top) != 1:
-        raise UntrustedError("its members are not in one folder")
-    prefix = f"{top.pop()}/"
-    found: dict[str, zipfile.ZipInfo] = {}
-    seen: set[str] = set()
-    for info in files:
-        name = info.filename.removeprefix(prefix)
-        # torch's reader takes capital and small letters for the same
-        if name.lower() in seen:
-            raise UntrustedError(f"the name {name[:_LONGEST]!r} stands twice in it")
-        seen.add(name.lower())
-        if _LEFT_OUT.fullmatch(name) is not None:
-            continue
-        known = name in (*_OBJECTS, *_NOTES) or _NUMBERS.fullmatch(name) or _CODE.fullmatch(name)
-        if not known:
+    every = members_of_one_folder(archive)
+    found = {name: info for name, info in every.items() if _LEFT_OUT.fullmatch(name) is None}
+    for name in found:
+        if not (name in (*_OBJECTS, *_NOTES) or _NUMBERS.fullmatch(name) or _CODE.fullmatch(name)):
             raise UntrustedError(f"it holds {name[:_LONGEST]!r}, as torch.jit.save does not write it")
-        found[name] = info
     missing = next((name for name in _OBJECTS if name not in found), None)
     if missing is not None:
         raise zipfile.BadZipFile(f"{missing} is missing")

@@ -183,6 +183,7 @@ def test_after_a_stop_no_batch_is_begun_and_the_one_that_was_has_its_own_grace(
     """Hundreds of large pictures are many batches, of which each comes back in time."""
     monkeypatch.setattr("diffgen.models.patience.GRACE", 1.0)
     monkeypatch.setattr(process, "_SLICE", 0.01)
+    images = images[:12]
     box = prepared(scripted(Slow()), images, batch_size=4)
     stop = StopToken()
     with impatient(stop):

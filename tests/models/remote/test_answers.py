@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from diffgen.errors import RunError, UserError
-from diffgen.models.remote.store import AnswerTable, keys_of
+from diffgen.models.remote.store import KeptRows, keys_of
 
 _WRITER = """
 import sys, numpy as np
 from pathlib import Path
-from diffgen.models.remote.store import AnswerTable
-answers = AnswerTable()
+from diffgen.models.remote.store import KeptRows
+answers = KeptRows()
 answers.move_to(Path(sys.argv[1]))
 for number in range(10**9):
     answers.count_sent(1)
@@ -33,14 +33,14 @@ def test_answers_and_count_move_to_a_file_and_come_back(tmp_path: Path) -> None:
     rows = np.random.default_rng(0).random((1200, 10), dtype=np.float32)
     keys = keys_of(np.arange(1200, dtype=np.uint8).reshape(1200, 1) // 7, "x")  # not all different
     keys = [key + bytes([row % 256, row // 256]) for row, key in enumerate(keys)]
-    answers = AnswerTable()
+    answers = KeptRows()
     answers.keep(dict(zip(keys[:700], rows[:700], strict=True)))
     answers.count_sent(700)
     answers.move_to(file)
     answers.keep(dict(zip(keys[700:], rows[700:], strict=True)))
     answers.count_sent(600)
     answers.close()
-    again = AnswerTable()
+    again = KeptRows()
     again.count_sent(5)
     again.move_to(file)
     assert again.images_sent == 1305
@@ -68,14 +68,14 @@ def test_keys_are_of_the_exact_bytes_and_of_what_else_is_said() -> None:
 
 def test_what_was_kept_is_there_after_kill_9(tmp_path: Path) -> None:
     file = tmp_path / "answers.sqlite"
-    for _ in range(3):
+    for _ in range(2):
         process = subprocess.Popen([sys.executable, "-c", _WRITER, file], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
-        lines = [process.stdout.readline() for _ in range(150)]
+        lines = [process.stdout.readline() for _ in range(50)]
         process.send_signal(signal.SIGKILL)
         last = int((lines + process.stdout.readlines())[-1])
         process.communicate()
-        answers = AnswerTable()
+        answers = KeptRows()
         answers.move_to(file)
         found = answers.find(number.to_bytes(32, "big") for number in range(last + 1))
         assert len(found) == last + 1
@@ -88,16 +88,16 @@ def test_a_damaged_file_is_said(tmp_path: Path) -> None:
     file = tmp_path / "answers.sqlite"
     file.write_bytes(b"no database" * 500)
     with pytest.raises(UserError, match=r"is damaged.*remove it to ask and pay anew"):
-        AnswerTable().move_to(file)
+        KeptRows().move_to(file)
     file.unlink()
-    answers = AnswerTable()
+    answers = KeptRows()
     answers.move_to(file)
     answers.keep({b"key": np.zeros(3, np.float32)})
     answers.close()
     with sqlite3.connect(file) as raw:
         raw.execute("UPDATE answers SET row = x'0102'")
     raw.close()
-    answers = AnswerTable()
+    answers = KeptRows()
     answers.move_to(file)
     with pytest.raises(UserError, match="is damaged"):
         answers.find([b"key"])
@@ -107,9 +107,9 @@ def test_a_damaged_file_is_said(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(RunError, match="cannot be written"):
-        AnswerTable().move_to(tmp_path / "answers.sqlite")
+        KeptRows().move_to(tmp_path / "answers.sqlite")
 
 
 def test_a_missing_folder_is_said(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="cannot be written"):
-        AnswerTable().move_to(tmp_path / "nowhere" / "answers.sqlite")
+        KeptRows().move_to(tmp_path / "nowhere" / "answers.sqlite")

@@ -87,7 +87,7 @@ def test_images_of_another_shape_are_refused_with_a_way_out(served: Callable[...
     ("settings", "sentence"),
     [
         ({"datatype": "BYTES"}, "takes BYTES, which images cannot be sent as; let it take one of FP32"),
-        ({"shape": (-1, 28, 28)}, r"takes an input of shape \[-1, 28, 28\], not images"),
+        ({"shape": (-1, 28, 28)}, r"takes 1 input of shape \(\?, 28, 28\), not images"),
         ({"inputs": []}, "does not say what it takes"),
         (
             {"inputs": [{"name": n, "datatype": "FP32", "shape": [-1, 4]} for n in "xy"]},
