@@ -202,7 +202,7 @@ class Trials:
     def _begun(self, plan: Plan, images: int) -> list[Tried]:
         """A candidate, and what is found out about it on the first images; nothing where the model fails on them."""
         box, rows = self._box, self._rows[:images]
-        some = self._data.images[rows[: max(PREPARED, images // 2)]]  # which decide what its answers are
+        some = self._data.images[rows[: max(PREPARED, images // 4)]]  # which decide what its answers are
         try:
             box.set_preprocessing(plan[1].over(DEFAULT_PREPROCESSING))
             prepare_model(box, replace(self._data, images=some, labels=None))
