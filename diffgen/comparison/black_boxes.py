@@ -99,6 +99,7 @@ def _check_no_model_twice(given: Sequence[Any], specs: Sequence[ModelSpec], load
 
 def load_spec(model: Any, spec: ModelSpec, *, device: torch.device, batch_size: int, sidecar: bool = True) -> BlackBox:
     """One model as its settings say; see :func:`diffgen.models.load`."""
+    file = spec.class_names_file
     return load_model(
         model,
         device=device,
@@ -107,16 +108,12 @@ def load_spec(model: Any, spec: ModelSpec, *, device: torch.device, batch_size: 
         arch=spec.opening.arch,
         weights=spec.opening.weights,
         allow_pickle=spec.opening.allow_pickle,
-        class_names=spec.class_names or _names_in(spec.class_names_file),
+        class_names=spec.class_names or (() if file is None else read_class_names(file)),
         class_order=spec.class_order,
         sidecar=sidecar,
         remote=spec.opening.remote,
         **isolation(spec.opening),
     )
-
-
-def _names_in(file: str | None) -> tuple[str, ...]:
-    return () if file is None else read_class_names(file)
 
 
 class Isolation(TypedDict):

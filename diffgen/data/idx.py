@@ -21,7 +21,7 @@ import numpy as np
 from diffgen.data.checks import check_size_in_memory, checked
 from diffgen.data.decoded import Facts
 from diffgen.data.file_tree import stamp_of
-from diffgen.data.pixels import ArrayRows, channels_first, read_rows
+from diffgen.data.pixels import ArrayRows, channels_first, read_rows, read_values
 from diffgen.data.reading import Reading
 from diffgen.errors import UserError
 from diffgen.events import Progress
@@ -34,7 +34,6 @@ _TRAIN_NAME = re.compile(r"train", re.IGNORECASE)
 _VALUE_TYPES = {0x08: "uint8", 0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}
 _UINT8 = 0x08
 _GZIP = b"\x1f\x8b"
-_CHUNK = 2**20
 
 
 def looks_like_idx(path: Path) -> bool:
@@ -136,7 +135,9 @@ def read_idx(path: Path, *, axes: tuple[int, ...], progress: Progress | None = N
     """
     with _stream(path, axes) as (stream, shape):
         check_size_in_memory(shape, str(path))
-        values = _read_values(stream, shape, path, progress or Progress())
+        values = read_values(stream, math.prod(shape), path.name, progress or Progress())
+    if len(values) != math.prod(shape):
+        raise _wrong_length(path, shape, len(values))
     return np.frombuffer(values, dtype=np.uint8).reshape(shape)
 
 
@@ -183,22 +184,6 @@ def _read_header(stream: BinaryIO, axes: tuple[int, ...], path: Path) -> tuple[i
     if 0 in shape:
         raise UserError(f"The file {str(path)!r} is empty, it declares {_times(shape)} values; fetch it again.")
     return shape
-
-
-def _read_values(stream: BinaryIO, shape: tuple[int, ...], path: Path, progress: Progress) -> bytearray:
-    # In pieces, so that a header that lies about the size allocates nothing.
-    declared = math.prod(shape)
-    values = bytearray()
-    with progress.stage(f"Reading {path.name}", total=declared) as task:
-        while len(values) <= declared:
-            piece = stream.read(_CHUNK)
-            if not piece:
-                break
-            values += piece
-            task.advance(len(piece))
-    if len(values) != declared:
-        raise _wrong_length(path, shape, len(values))
-    return values
 
 
 def _wrong_length(path: Path, shape: tuple[int, ...], held: int) -> UserError:

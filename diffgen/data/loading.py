@@ -132,17 +132,13 @@ def check_there(source: str) -> None:
 def _read(source: Source, reading: Reading) -> ImageSet:
     """The images of a source; of sources whose pictures may differ in size, in the size that is asked for."""
     if isinstance(source, ImageSet):
-        from diffgen.data.loading import from_image_set
-
         return from_image_set(source)
     if isinstance(source, np.ndarray):
-        from diffgen.data.loading import from_arrays
-
         return from_arrays(source)
     if isinstance(source, tuple):
-        from diffgen.data.loading import from_tuple
-
-        return from_tuple(source)
+        if len(source) != 2:
+            raise UserError(f"The data are a tuple of {len(source)}; give (images, labels), or the images alone.")
+        return from_arrays(*source)
     if isinstance(source, str) and source in WORDS:
         from diffgen.data.digits import load_digits
 
@@ -152,17 +148,13 @@ def _read(source: Source, reading: Reading) -> ImageSet:
 
         return load_torchvision(source, reading.progress)
     if isinstance(source, str | os.PathLike):
-        return _load_path(reading)
+        path, split = _path_and_split(reading.source)
+        if path.is_dir():
+            return _load_folder(path, split, reading)
+        if not path.is_file():
+            raise UserError(f"The data set {reading.source!r} is neither a file nor a folder; give {_ACCEPTED}.")
+        return _load_file(path, split, reading)
     raise UserError(f"A {type(source).__name__} is not a source of images; give {_ACCEPTED}, or a numpy array.")
-
-
-def _load_path(reading: Reading) -> ImageSet:
-    path, split = _path_and_split(reading.source)
-    if path.is_dir():
-        return _load_folder(path, split, reading)
-    if not path.is_file():
-        raise UserError(f"The data set {reading.source!r} is neither a file nor a folder; give {_ACCEPTED}.")
-    return _load_file(path, split, reading)
 
 
 def _load_folder(path: Path, split: Split | None, reading: Reading) -> ImageSet:
@@ -295,14 +287,3 @@ def from_arrays(images: Any, labels: Any = None) -> ImageSet:
     made = checked(images, labels, None, _SOURCE)
     copied = None if made.labels is None else made.labels.copy()
     return ImageSet(images=np.array(made.images, order="C"), labels=copied, class_names=None, source=_SOURCE)
-
-
-def from_tuple(pair: tuple[Any, ...]) -> ImageSet:
-    """As :func:`from_arrays`, from ``(images, labels)``.
-
-    Raises:
-        UserError: the tuple has not two members, or the arrays break a rule.
-    """
-    if len(pair) != 2:
-        raise UserError(f"The data are a tuple of {len(pair)}; give (images, labels), or the images alone.")
-    return from_arrays(*pair)

@@ -18,7 +18,7 @@ import numpy as np
 from diffgen.data.checks import MAX_BYTES, checked
 from diffgen.data.decoded import Facts
 from diffgen.data.file_tree import stamp_of
-from diffgen.data.pixels import ArrayRows, channels_first, read_rows, to_grey_levels
+from diffgen.data.pixels import ArrayRows, channels_first, read_rows, read_values, to_grey_levels
 from diffgen.data.reading import Reading, numbered
 from diffgen.errors import UserError
 from diffgen.events import Progress
@@ -37,7 +37,6 @@ _ANY_LABELS = ("labels", "y", "y_test", "arr_1")
 _NAMES = "class_names"
 # A longer header than numpy itself accepts would be one of its structured types.
 _MAX_HEADER = 10_000
-_CHUNK = 2**20
 
 
 def looks_like_npz(path: Path) -> bool:
@@ -143,15 +142,11 @@ def _stream(
     except UserError:
         raise
     except Exception as error:  # damage shows itself as BadZipFile, zlib.error, EOFError, ValueError, TypeError, ...
-        raise _damaged(name, source, error) from error
-
-
-def _damaged(name: str, source: str, error: Exception) -> UserError:
-    # what numpy says after a colon is the file's own content
-    reason = (str(error) or type(error).__name__).partition("\n")[0].partition(":")[0]
-    return UserError(
-        f"The array {name!r} in {source!r} cannot be read ({reason}); the file is damaged, so save it again."
-    )
+        # what numpy says after a colon is the file's own content
+        reason = (str(error) or type(error).__name__).partition("\n")[0].partition(":")[0]
+        raise UserError(
+            f"The array {name!r} in {source!r} cannot be read ({reason}); the file is damaged, so save it again."
+        ) from error
 
 
 def _choose(members: dict[str, Any], split: str | None, source: str) -> tuple[str, str | None]:
@@ -186,24 +181,20 @@ def _read_member(
 ) -> np.ndarray[Any, Any]:
     with _stream(archive, member, name, source) as (stream, dtype, shape, column_wise):
         size = math.prod(shape) * dtype.itemsize
-        _check_size(size, shape, name, source)
+        if size > MAX_BYTES:
+            raise UserError(
+                f"The array {name!r} in {source!r} of shape {shape} would take {size / 2**30:.0f} GiB of memory; use "
+                f"at most {MAX_BYTES // 2**30} GiB, that is uint8 values, or fewer or smaller images."
+            )
         _check_file(size, shape, member, name, source)
-        values = _read_values(stream, size, name, progress)
+        values = read_values(stream, size, name, progress)
         if len(values) == size:
-            return _as_array(values, dtype, shape, column_wise)
+            flat = np.frombuffer(values, dtype=dtype) if values else np.empty(0, dtype=dtype)
+            return flat.reshape(shape[::-1]).T if column_wise else flat.reshape(shape)
     raise UserError(
         f"The array {name!r} in {source!r} is not as long as its header says ({size} bytes for shape {shape}); "
         "the file is damaged, so save it again."
     )
-
-
-def _as_array(
-    values: bytearray, dtype: np.dtype[Any], shape: tuple[int, ...], column_wise: bool
-) -> np.ndarray[Any, Any]:
-    if not values:
-        return np.empty(shape, dtype=dtype)
-    flat = np.frombuffer(values, dtype=dtype)
-    return flat.reshape(shape[::-1]).T if column_wise else flat.reshape(shape)
 
 
 def _read_header(stream: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...], bool]:
@@ -222,30 +213,9 @@ def _read_header(stream: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...], boo
     return dtype, shape, column_wise
 
 
-def _check_size(size: int, shape: tuple[int, ...], name: str, source: str) -> None:
-    if size > MAX_BYTES:
-        raise UserError(
-            f"The array {name!r} in {source!r} of shape {shape} would take {size / 2**30:.0f} GiB of memory; use at "
-            f"most {MAX_BYTES // 2**30} GiB, that is uint8 values, or fewer or smaller images."
-        )
-
-
 def _check_file(size: int, shape: tuple[int, ...], member: zipfile.ZipInfo, name: str, source: str) -> None:
     if size > member.file_size:
         raise UserError(
             f"The array {name!r} in {source!r} declares the shape {shape} but holds only {member.file_size} bytes; "
             "the file is damaged, so save it again."
         )
-
-
-def _read_values(stream: IO[bytes], size: int, name: str, progress: Progress) -> bytearray:
-    """At most one byte more than ``size``; in pieces, so that lies about the size allocate nothing."""
-    values = bytearray()
-    with progress.stage(f"Reading {name}", total=size) as task:
-        while len(values) <= size:
-            piece = stream.read(min(_CHUNK, size + 1 - len(values)))
-            if not piece:
-                break
-            values += piece
-            task.advance(len(piece))
-    return values

@@ -270,6 +270,16 @@ def read_rows(rows: ArrayRows, facts: Facts, made_from: list[object], reading: R
     return in_memory_if_small(found, LARGE_BYTES)
 
 
+def read_values(stream: IO[bytes], size: int, name: str, progress: Progress) -> bytearray:
+    """At most one byte more than ``size``; in pieces, so that a header that lies about the size allocates nothing."""
+    values = bytearray()
+    with progress.stage(f"Reading {name}", total=size) as task:
+        while len(values) <= size and (piece := stream.read(min(_PIECE, size + 1 - len(values)))):
+            values += piece
+            task.advance(len(piece))
+    return values
+
+
 def _image_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     """(C, H, W) of (H, W), (C, H, W) or (H, W, C), as :func:`diffgen.data.pixels.channels_first` reads it."""
     if len(shape) == 2:

@@ -103,17 +103,22 @@ def load(
         kind, digest = identify(path)
         settings = replace(settings, path=path, digest=digest)
         if sidecar:
-            settings = _with_sidecar(settings, path)
+            beside = read_sidecar(path)
+            settings = replace(
+                settings,
+                preprocessing=settings.preprocessing.over(beside.preprocessing),
+                class_names=settings.class_names or beside.class_names,
+            )
         if is_isolated(kind, settings, isolate, arch=arch, allow_pickle=allow_pickle):
             from diffgen.models.isolation.model import IsolatedModel
 
             box: BlackBox = IsolatedModel(path, kind, settings, allow_pickle=allow_pickle, timeout=model_timeout)
         else:
             box = open_file(path, kind, settings, arch=arch, allow_pickle=allow_pickle)
-        beside = read_processor_file(path) if sidecar else None
-        if beside is not None:
-            box.fed_by = beside[0]
-            box.declare(beside[1])
+        fed = read_processor_file(path) if sidecar else None
+        if fed is not None:
+            box.fed_by = fed[0]
+            box.declare(fed[1])
         if sidecar and not box.class_names:
             box.class_names = in_order(read_names_beside(path), box.class_order)
         return box
@@ -166,15 +171,6 @@ def identify(path: Path) -> tuple[FileKind, str]:
         return kind, onnx_sha256(path) if kind is FileKind.ONNX else file_sha256(path)
     except OSError as error:
         raise UserError(f"The model file {path} cannot be read ({error.strerror}); give another.") from error
-
-
-def _with_sidecar(settings: ModelSettings, path: Path) -> ModelSettings:
-    beside = read_sidecar(path)
-    return replace(
-        settings,
-        preprocessing=settings.preprocessing.over(beside.preprocessing),
-        class_names=settings.class_names or beside.class_names,
-    )
 
 
 def open_file(

@@ -52,6 +52,16 @@ def test_it_is_refused_in_a_sentence_or_harmless(tmp_path: Path, corpus: dict[st
     assert loaded > 5, "the damage was too much to get far"
 
 
+@pytest.mark.parametrize("kind", ["idx", "zip", "npz", "parquet"])
+def test_cut_off_anywhere_it_is_refused(tmp_path: Path, corpus: dict[str, list[bytes]], kind: str) -> None:
+    rng, path = random.Random(kind), tmp_path / "cut"
+    for content in corpus.get(kind, []):
+        for length in {0, 1, 3, len(content) - 1, *(rng.randrange(len(content)) for _ in range(20))}:
+            path.write_bytes(content[:length])
+            with pytest.raises(UserError):
+                load(path)
+
+
 def test_the_same_seed_damages_in_the_same_way(corpus: dict[str, list[bytes]]) -> None:
     for contents in corpus.values():
         first, again = (mutate(contents[0], contents[-1], random.Random(7)) for _ in range(2))

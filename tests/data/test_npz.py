@@ -337,33 +337,6 @@ def test_a_single_array(tmp_path: Path, refused: Any) -> None:
     refused(tmp_path / "set.npy", "single array", "numpy.savez")
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    names = np.array(["ant", "bee", "cat"])
-    path = tmp_path_factory.mktemp("whole") / "set.npz"
-    return save(path, images=IMAGES, labels=LABELS, class_names=names).read_bytes()
-
-
-@NO_FIXTURE_RESET
-@given(data=st.data())
-def test_cut_off_anywhere_is_a_user_error(tmp_path: Path, refused: Any, whole: bytes, data: Any) -> None:
-    path = tmp_path / "set.npz"
-    path.write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
-    refused(path, "set.npz")
-
-
-@NO_FIXTURE_RESET
-@given(data=st.data())
-def test_damage_anywhere_is_a_user_error_or_harmless(tmp_path: Path, whole: bytes, data: Any) -> None:
-    content = bytearray(whole)
-    for _ in range(data.draw(st.integers(1, 4))):
-        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    path = tmp_path / "set.npz"
-    path.write_bytes(content)
-    with suppress(UserError):
-        assert load(path).images.dtype == np.uint8
-
-
 @NO_FIXTURE_RESET
 @given(data=st.data())
 def test_damage_with_a_true_checksum(tmp_path: Path, data: Any) -> None:

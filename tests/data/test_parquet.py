@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from PIL import Image
 
 from diffgen.data import load, parquet
@@ -26,7 +24,6 @@ RANDOM = np.random.default_rng(0)
 PIXELS = RANDOM.integers(0, 256, (60, 6, 5), dtype=np.uint8)
 LABELS = [int(label) for label in RANDOM.integers(0, 3, 60)]
 NAMES = ["ant", "bee", "cat"]
-NO_FIXTURE_RESET = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
 
 
 def png(pixels: np.ndarray) -> bytes:
@@ -314,31 +311,3 @@ def test_pyarrow_is_missing(tmp_path: Path, refused: Any, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(builtins, "__import__", refuse)
     refused(path, "pip install 'diffgen[parquet]'")
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    path = tmp_path_factory.mktemp("whole") / "set.parquet"
-    return write(path, hugging_face(**FEATURES), image=structs(), label=LABELS).read_bytes()
-
-
-@NO_FIXTURE_RESET
-@given(data=st.data())
-def test_cut_off_anywhere_is_a_user_error(tmp_path: Path, refused: Any, whole: bytes, data: Any) -> None:
-    path = tmp_path / "set.parquet"
-    path.write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
-    refused(path, "set.parquet")
-
-
-@NO_FIXTURE_RESET
-@given(data=st.data())
-def test_damage_anywhere_is_a_user_error_or_harmless(tmp_path: Path, whole: bytes, data: Any) -> None:
-    content = bytearray(whole)
-    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
-    for _ in range(data.draw(st.integers(1, 4))):
-        start = data.draw(st.sampled_from([0, footer]))
-        content[data.draw(st.integers(start, len(content) - 1))] = data.draw(st.integers(0, 255))
-    path = tmp_path / "set.parquet"
-    path.write_bytes(content)
-    with suppress(UserError):
-        assert load(path).images.dtype == np.uint8

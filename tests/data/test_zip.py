@@ -6,17 +6,13 @@ import struct
 import tracemalloc
 import warnings
 import zipfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from diffgen.data import file_tree, load
-from diffgen.errors import UserError
 
 
 @pytest.fixture(autouse=True)
@@ -150,40 +146,6 @@ def test_empty(tmp_path: Path, make: Any, refused: Any) -> None:
 
 def test_a_zip_of_something_else(tmp_path: Path, make: Any, refused: Any) -> None:
     refused(make.write_zip(tmp_path / "model.pt", {"archive/data.pkl": b"", "archive/version": b""}), "No images")
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    from PIL import Image
-
-    folder = tmp_path_factory.mktemp("whole")
-    Image.new("L", (4, 4)).save(folder / "x.png")
-    with zipfile.ZipFile(folder / "set.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        for number in range(52):
-            archive.write(folder / "x.png", f"{'cat' if number % 2 else 'dog'}/{number}.png")
-    return (folder / "set.zip").read_bytes()
-
-
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_cut_off_anywhere_is_a_user_error(tmp_path: Path, refused: Any, whole: bytes, data: Any) -> None:
-    path = tmp_path / "set.zip"
-    path.write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
-    refused(path, "set.zip")
-
-
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_damage_anywhere_is_a_user_error_or_harmless(tmp_path: Path, whole: bytes, data: Any) -> None:
-    content = bytearray(whole)
-    directory = whole.find(b"PK\x01\x02")
-    for _ in range(data.draw(st.integers(1, 4))):
-        start = data.draw(st.sampled_from([0, directory, len(content) - 22]))
-        content[data.draw(st.integers(start, len(content) - 1))] = data.draw(st.integers(0, 255))
-    path = tmp_path / "set.zip"
-    path.write_bytes(content)
-    with suppress(UserError):
-        assert load(path).image_shape == (1, 4, 4)
 
 
 def test_real_photographs(shared_folder: Path) -> None:

@@ -23,7 +23,6 @@ import torch
 
 from diffgen.config import Preprocessing, from_dict, replace, to_dict
 from diffgen.errors import UserError
-from diffgen.models.base import BlackBox
 from diffgen.models.isolation.channel import Gone, SharedMemory, bytes_of, receive_with_descriptors, send
 from diffgen.models.isolation.wall import die_with_parent, raise_wall
 from diffgen.models.model_settings import ModelSettings
@@ -113,7 +112,7 @@ class Host:
         self._batch: SharedMemory | None = None
         self._answer: SharedMemory | None = None
         self._held: torch.Tensor | None = None  # an answer that the memory was too small for
-        self._asked: Callable[[torch.Tensor, str], torch.Tensor] = _nothing
+        self._asked: Callable[[torch.Tensor, str], torch.Tensor] | None = None
 
     def serve(self) -> None:
         """Do what is asked, one message after another."""
@@ -126,7 +125,10 @@ class Host:
             try:
                 answer = verbs[message["verb"]](message, descriptors)
             except Exception as error:  # whatever a model raises is its answer
-                answer = {"error": _kind(error), "text": _text(error)}
+                memory = isinstance(error, MemoryError | torch.OutOfMemoryError)
+                answer = {"error": "memory" if memory else "raised", "text": reason(error)}
+                if isinstance(error, UserError):
+                    answer = {"error": "user", "text": str(error)}
             send(self._connection, answer)
 
     def _open(self, message: dict[str, Any], _: list[int]) -> dict[str, Any]:
@@ -155,7 +157,13 @@ class Host:
         from diffgen.models.loading import open_file
 
         box = open_file(path, kind, settings, arch=None, allow_pickle=bool(message["allow_pickle"]), alone=True)
-        self._asked = _answers_of(box)
+
+        def asked(batch: torch.Tensor, output: str) -> torch.Tensor:
+            if box.preprocessing.output != output:
+                box.preprocessing = replace(box.preprocessing, output=output)
+            return box._rows(box._ask(batch), len(batch))
+
+        self._asked = asked
         return {
             "format": box.format,
             "fixed_batch": box.fixed_batch,
@@ -186,7 +194,7 @@ class Host:
         return {}
 
     def _ask(self, message: dict[str, Any], _: list[int]) -> dict[str, Any]:
-        assert self._batch is not None
+        assert self._batch is not None and self._asked is not None
         self._held = None
         batch = self._batch.tensor(tuple(message["shape"]), torch.float32)
         with torch.inference_mode():
@@ -203,29 +211,6 @@ class Host:
         answer = {"shape": list(shape), "dtype": str(self._held.dtype).removeprefix("torch.")}
         self._held = None
         return answer
-
-
-def _answers_of(box: BlackBox) -> Callable[[torch.Tensor, str], torch.Tensor]:
-    def asked(batch: torch.Tensor, output: str) -> torch.Tensor:
-        if box.preprocessing.output != output:
-            box.preprocessing = replace(box.preprocessing, output=output)
-        return box._rows(box._ask(batch), len(batch))
-
-    return asked
-
-
-def _nothing(batch: torch.Tensor, output: str) -> torch.Tensor:
-    raise UserError("No model is open.")
-
-
-def _kind(error: Exception) -> str:
-    if isinstance(error, UserError):
-        return "user"
-    return "memory" if isinstance(error, MemoryError | torch.OutOfMemoryError) else "raised"
-
-
-def _text(error: Exception) -> str:
-    return str(error) if isinstance(error, UserError) else reason(error)
 
 
 def _close_all_but(kept: int) -> None:
