@@ -18,7 +18,7 @@ from typing import TypeVar
 import torch
 
 from diffgen.events import Event, Progress, StageAdvanced, StopToken
-from diffgen.threads import all_threads, torch_threads
+from diffgen.numerics import all_threads, torch_threads
 
 _Made = TypeVar("_Made")
 _SECONDS_BETWEEN_LOOKS = 0.1  # whether a part has got further, and whether the work shall end

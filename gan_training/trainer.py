@@ -35,7 +35,7 @@ from diffgen.gan_training.networks import (
     to_uint8,
 )
 from diffgen.gan_training.training_state import TrainingState
-from diffgen.seeding import seeded
+from diffgen.numerics import seeded
 
 
 @dataclass(frozen=True)

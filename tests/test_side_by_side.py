@@ -14,8 +14,8 @@ from diffgen.data import load
 from diffgen.errors import Stopped, UserError
 from diffgen.events import Event, Progress, StageAdvanced, StageEnded, StageStarted, StopToken
 from diffgen.features import jury, vae
+from diffgen.numerics import torch_threads
 from diffgen.side_by_side import SideBySide
-from diffgen.threads import torch_threads
 from tests.own_threads import own_threads
 
 CPU = torch.device("cpu")

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
-from diffgen.threads import all_threads, torch_threads
+from diffgen.numerics import all_threads, torch_threads
 
 
 def test_threads_are_as_before_after_the_block() -> None:

@@ -14,9 +14,9 @@ from diffgen.config import to_dict
 from diffgen.events import Progress
 from diffgen.models import BlackBox
 from diffgen.models.noise import NumericNoise
+from diffgen.numerics import all_threads
 from diffgen.runs.artifacts import Artifact, read_tensors, unreadable, write_tensors
 from diffgen.tasks.kept_answers import KeptAnswers
-from diffgen.threads import all_threads
 from diffgen.types import ImageSet
 
 FORMAT = 4

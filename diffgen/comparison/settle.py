@@ -40,6 +40,7 @@ from diffgen.events import Progress
 from diffgen.filters import check_enough
 from diffgen.labels.answers import read_answers
 from diffgen.models import BlackBox
+from diffgen.numerics import all_threads
 from diffgen.parts import in_use, name_of
 from diffgen.runs.creation import check_output
 from diffgen.runs.folder import RunFolder
@@ -48,7 +49,6 @@ from diffgen.sampling import random_rows
 from diffgen.sources.gan import split_of_gan
 from diffgen.sources.seeds import with_named_operators
 from diffgen.techniques import technique_class
-from diffgen.threads import all_threads
 from diffgen.types import ImageSet
 
 _GENERATIONS = 10  # that a budget is to have; of fewer, selection has nothing to select

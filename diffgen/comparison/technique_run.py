@@ -21,6 +21,7 @@ from diffgen.errors import RunError, UserError
 from diffgen.filters import RecognitionFilter
 from diffgen.judging.verdicts import seed_labels
 from diffgen.models.patience import impatient
+from diffgen.numerics import all_threads, torch_threads
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.images import ImageColumn
 from diffgen.runs.triggers import TriggerTable
@@ -34,7 +35,6 @@ from diffgen.search.proposal_check import check_proposal
 from diffgen.search.staging import Stages, most_apart
 from diffgen.sources.base import ImageSource
 from diffgen.techniques import TECHNIQUES, RealImages, TechniqueContext, make, technique_class
-from diffgen.threads import all_threads, torch_threads
 from diffgen.types import ImageSet, Int64Array
 
 _PROBES = 8

@@ -16,9 +16,9 @@ from torch import nn
 from diffgen.events import Progress
 from diffgen.features.one_cycle import OneCycleAdam
 from diffgen.features.shrinking import LARGEST_SIDE, shrunk, shrunk_by_products, shrunk_shape
+from diffgen.numerics import seeded
 from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
 from diffgen.sampling import random_rows
-from diffgen.seeding import seeded
 
 FORMAT = "diffgen-encoder-2"
 FEATURES = 64

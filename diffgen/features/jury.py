@@ -28,8 +28,8 @@ from diffgen.events import Progress
 from diffgen.features import variations
 from diffgen.features.one_cycle import OneCycleAdam
 from diffgen.features.shrinking import shrunk, shrunk_sides
+from diffgen.numerics import seeded
 from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
-from diffgen.seeding import seeded
 from diffgen.side_by_side import SideBySide
 from diffgen.types import Float32Array, Int64Array
 

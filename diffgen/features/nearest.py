@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from diffgen.seeding import seeded
+from diffgen.numerics import seeded
 
 # Of 600 changed real images of CIFAR-10, 9,000 real ones and these figures, the nearest image was found for 599 and of
 # the ten nearest 99.7 %; of MNIST for all 600 and 98.9 % (benchmarks/results/parts.md).

@@ -16,8 +16,8 @@ from torch import nn
 from diffgen.events import Progress
 from diffgen.features.one_cycle import OneCycleAdam
 from diffgen.features.shrinking import shrunk, shrunk_shape
+from diffgen.numerics import seeded
 from diffgen.runs.artifacts import read_tensors, tensors_digest, unreadable, write_tensors
-from diffgen.seeding import seeded
 
 FORMAT = "diffgen-vae-3"
 LATENT = 16

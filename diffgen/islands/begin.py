@@ -12,8 +12,8 @@ from diffgen.errors import UserError
 from diffgen.islands.crew import Crew
 from diffgen.islands.messages import Job, Ready
 from diffgen.models.wording import reason
+from diffgen.numerics import all_threads
 from diffgen.techniques import technique_class
-from diffgen.threads import all_threads
 from diffgen.workers.sameness import differing
 
 _THRESHOLDS_APART = 0.05  # of each other; rounding is far below

@@ -19,7 +19,7 @@ from diffgen.models.inputs import as_tensor
 from diffgen.models.model_settings import ModelSettings
 from diffgen.models.outputs import checked_rows, no_such_output
 from diffgen.models.wording import counted, reason
-from diffgen.threads import all_threads
+from diffgen.numerics import all_threads
 from diffgen.types import UInt8Array
 
 DTYPES: dict[str, type[np.generic]] = {

@@ -23,7 +23,7 @@ from diffgen.models.base import BlackBox
 from diffgen.models.model_settings import ModelSettings
 from diffgen.models.shapes import check_sides
 from diffgen.models.wording import reason
-from diffgen.threads import all_threads
+from diffgen.numerics import all_threads
 
 _INTEGERS = (np.int8, np.uint8, np.int16)
 # LiteRT believes what a file says of itself and dies of some damaged ones, so that another process tries it first.

@@ -10,8 +10,8 @@ import torch
 
 from diffgen.errors import Stopped
 from diffgen.models import BlackBox
+from diffgen.numerics import all_threads, torch_threads
 from diffgen.search.memory import BatchHalver
-from diffgen.threads import all_threads, torch_threads
 
 
 class Asking:

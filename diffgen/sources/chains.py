@@ -8,9 +8,9 @@ from math import prod
 
 import torch
 
+from diffgen.numerics import torch_threads
 from diffgen.origins import Step
 from diffgen.sources.operators import OPERATORS, Operator, Scene
-from diffgen.threads import torch_threads
 
 # Values of a picture up to which several threads would only wait for Python's lock, and those that a thread is handed
 # at once: docs/decisions/055.

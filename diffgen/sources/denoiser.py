@@ -18,10 +18,10 @@ from diffgen.config.schema import Maybe, setting, settings
 from diffgen.data.split import DataSplit
 from diffgen.gan_training.networks import to_uint8, to_unit
 from diffgen.gan_training.trainer import autocast, has_bfloat16
+from diffgen.numerics import seeded
 from diffgen.origins import Origins, Step, recipe_text
 from diffgen.parts import Needs
 from diffgen.sampling import affordable_rows
-from diffgen.seeding import seeded
 from diffgen.sources.base import Family, FamilyContext, ImageSource
 from diffgen.sources.draws import Draws
 from diffgen.sources.learned.codes import NORMAL_BOUND, Codes

@@ -30,10 +30,10 @@ from diffgen.gan_training.networks import (
 )
 from diffgen.gan_training.trainer import TrainedGan, train
 from diffgen.models.loading import file_digest
+from diffgen.numerics import seeded
 from diffgen.origins import Origins
 from diffgen.parts import Needs
 from diffgen.runs.artifacts import Artifact
-from diffgen.seeding import seeded
 from diffgen.sources import gan as gan_loader
 from diffgen.sources.base import Family, FamilyContext, ImageSource, Source
 from diffgen.sources.learned.inversion import Inversion, InversionLesson, descended, inverted

@@ -14,8 +14,8 @@ from diffgen.config.schema import Maybe, setting, settings
 from diffgen.data.split import DataSplit
 from diffgen.gan_training.networks import to_unit
 from diffgen.gan_training.trainer import autocast, has_bfloat16
+from diffgen.numerics import seeded
 from diffgen.parts import Needs
-from diffgen.seeding import seeded
 from diffgen.sources.base import Family, FamilyContext, ImageSource
 from diffgen.sources.learned.codes import Codes, CodesSource, known_codes
 from diffgen.sources.learned.kept import Recipe, check_sides, default_steps, obtain

@@ -15,10 +15,10 @@ from diffgen.config import Budget, CheckConfig, CompareConfig, replace
 from diffgen.data import load as load_data
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.gate.result import CheckResult
+from diffgen.numerics import seeded
 from diffgen.runs.creation import check_output
 from diffgen.runs.files import write_whole
 from diffgen.runs.outputs import output_file
-from diffgen.seeding import seeded
 from diffgen.types import ImageSet
 from diffgen.workflows.check import check
 from diffgen.workflows.compare import compare

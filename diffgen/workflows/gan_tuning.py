@@ -25,12 +25,12 @@ from diffgen.gan_training.checkpoint import add_to_header, read_header
 from diffgen.gan_training.monitor import MIN_HELD_OUT, KidMonitor, Measurement, collapse
 from diffgen.gan_training.scores import GeneratorScores, score_generator
 from diffgen.gan_training.trainer import number_of_steps, steps_between_readings
+from diffgen.numerics import all_threads
 from diffgen.runs.files import write_whole
 from diffgen.sources import gan as gan_loader
 from diffgen.sources.base import FamilyContext, Source
 from diffgen.sources.gan import make_monitor, train_and_save
 from diffgen.sources.space import random_genes
-from diffgen.threads import all_threads
 from diffgen.types import ImageSet
 from diffgen.workers.calls import Ended
 from diffgen.workers.processes import CallProcesses

@@ -20,12 +20,11 @@ from diffgen.comparison.stages import CompareResult, attach_answers
 from diffgen.config import ModelSpec
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
-from diffgen.numerics import own_numerics
+from diffgen.numerics import all_threads, own_numerics
 from diffgen.parts import Extensions, in_use
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.results import read_finished
-from diffgen.threads import all_threads
 from diffgen.workflows.compare import run_stages
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from diffgen.config import ModelSpec, Opening, is_address
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
+from diffgen.numerics import all_threads
 from diffgen.runs.creation import OWN
 from diffgen.runs.files import make_folder
 from diffgen.runs.folder import RunFolder
@@ -20,7 +21,6 @@ from diffgen.runs.lock import RunLock
 from diffgen.sweeps.mark import begun_with, mark, place_of
 from diffgen.sweeps.outcomes import Outcome, outcome_of, results_of, warnings_of, write_table
 from diffgen.sweeps.plan import Cell, Plan, read_plan
-from diffgen.threads import all_threads
 from diffgen.workers.calls import Calls, Ended
 from diffgen.workers.sameness import differing, made_of
 from diffgen.workflows.sweep_requirements import check_comparisons, warn_of_twins, warn_of_unused_source

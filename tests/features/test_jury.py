@@ -15,7 +15,7 @@ from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.features import jury as juries
 from diffgen.features.jury import Jury, certainty
-from diffgen.seeding import seeded
+from diffgen.numerics import seeded
 from tests.own_threads import own_threads
 
 

@@ -17,9 +17,9 @@ from diffgen.errors import RunError, Stopped
 from diffgen.events import StopToken
 from diffgen.models import BlackBox, load
 from diffgen.models.patience import impatient
+from diffgen.numerics import torch_threads
 from diffgen.search.asking import Asking
 from diffgen.search.memory import BatchHalver
-from diffgen.threads import torch_threads
 from tests.models.isolation.isolated import child_of, gone, prepared, save
 from tests.own_threads import own_threads
 

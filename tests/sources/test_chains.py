@@ -11,12 +11,12 @@ import torch
 from sklearn.datasets import load_sample_image
 
 from diffgen.features.vae import AutoEncoder, train
+from diffgen.numerics import torch_threads
 from diffgen.sources import chains
 from diffgen.sources.chains import applied
 from diffgen.sources.operators import OPERATORS, Scene
 from diffgen.sources.seeds import SeedsSettings, SeedsSource
 from diffgen.sources.space import random_genes
-from diffgen.threads import torch_threads
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from diffgen.features.encoder import DomainEncoder
 from diffgen.gan_training import checkpoint
 from diffgen.gan_training.networks import DcganGenerator, to_unit
 from diffgen.gan_training.trainer import train as train_gan
-from diffgen.seeding import seeded
+from diffgen.numerics import seeded
 from diffgen.sources import gan
 from diffgen.sources.base import FamilyContext, ImageSource
 from diffgen.sources.gan import GanFamily, GanSource

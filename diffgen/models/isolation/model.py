@@ -18,7 +18,7 @@ from diffgen.models.shapes import image_sides
 from diffgen.models.sniffing import FileKind
 from diffgen.models.untrusted import external_files
 from diffgen.models.wording import cleaned
-from diffgen.threads import all_threads
+from diffgen.numerics import all_threads
 
 _MAX_REMARKS = 8
 _MAX_SIDE = 1 << 20
