@@ -157,22 +157,16 @@ def _cifar(request: _Request) -> ImageSet:
     return checked(channels_first(np.asarray(made.data)), made.targets, tuple(made.classes), request.source)
 
 
-def _svhn(request: _Request) -> ImageSet:
-    """SVHN: one MATLAB file for each half."""
-    known = request.datasets.SVHN
+def _one_file(request: _Request) -> ImageSet:
+    """SVHN and USPS: digits, one file for each half."""
+    known = getattr(request.datasets, request.name)
     url, file, md5 = known.split_list[request.split]
     fetch([url], request.root / file, md5, name=request.source, progress=request.progress)
-    made = _made(lambda: known(str(request.root), split=request.split), request, request.root / file)
-    return checked(np.asarray(made.data), made.labels, tuple("0123456789"), request.source)
-
-
-def _usps(request: _Request) -> ImageSet:
-    """USPS: one text file for each half; 16x16 pixels."""
-    known = request.datasets.USPS
-    url, file, md5 = known.split_list[request.split]
-    fetch([url], request.root / file, md5, name=request.source, progress=request.progress)
-    made = _made(lambda: known(str(request.root), train=request.split == "train"), request, request.root / file)
-    return checked(channels_first(made.data), made.targets, tuple("0123456789"), request.source)
+    svhn = request.name == "SVHN"
+    half = {"split": request.split} if svhn else {"train": request.split == "train"}
+    made = _made(lambda: known(str(request.root), **half), request, request.root / file)
+    labels = made.labels if svhn else made.targets
+    return checked(channels_first(np.asarray(made.data)), labels, tuple("0123456789"), request.source)
 
 
 KNOWN: dict[str, Callable[[_Request], ImageSet]] = {
@@ -185,10 +179,10 @@ KNOWN: dict[str, Callable[[_Request], ImageSet]] = {
     "EMNIST-digits": _emnist,
     "EMNIST-letters": _emnist,
     "EMNIST-mnist": _emnist,
-    "USPS": _usps,
+    "USPS": _one_file,
     "CIFAR10": _cifar,
     "CIFAR100": _cifar,
-    "SVHN": _svhn,
+    "SVHN": _one_file,
 }
 
 
