@@ -238,7 +238,7 @@ def test_inputs_that_are_no_images(tmp_path):
             return a.flatten(1) + b
 
     cases = [
-        (torch.nn.Linear(4, 3), (torch.zeros(2, 5, 4),), r"takes 1 inputs \(float32 \(2, 5, 4\)\)"),
+        (torch.nn.Linear(4, 3), (torch.zeros(2, 5, 4),), r"takes 1 input of shape \(2, 5, 4\)"),
         (Two(), (torch.zeros(2, 1, 2, 2), torch.zeros(2, 4)), "takes 2 inputs"),
         (torch.nn.Flatten(), (torch.zeros(2, 1, 2, 2, dtype=torch.int64),), "int64"),
     ]
