@@ -104,8 +104,10 @@ def test_one_picture_is_told_whole(finds: RunTriggers) -> None:
     assert seed.shape == find.picture.image.shape
 
 
-def test_what_was_drawn_has_no_seed(gan_run: CompareResult) -> None:
-    drawn = browse(gan_run.run)
+def test_what_was_drawn_has_no_seed(done_run: Path) -> None:
+    drawn = RunTriggers(done_run)
+    drawn.triggers = replace(drawn.triggers, seeds=None, recipes=None)  # as of a run whose pictures a GAN drew
+    drawn.__dict__.pop("operators")
     assert drawn.seed(0) is None
     assert list(drawn.operators) == [DRAWN]
 
