@@ -4,7 +4,7 @@
     python -m benchmarks.islands kills --kills 20 --drivers 2
     python -m benchmarks.islands migration --seeds 1,2,3,4,5 --workers 4
 
-Two small classifiers of digits are compared by the technique ``seeds``. ``speed`` lets them sleep some milliseconds for
+Two small classifiers of digits are compared by the default search. ``speed`` lets them sleep some milliseconds for
 each picture, as a model on a server would, but only while the search runs. One worker is the search in this process,
 with one thread as each of several has, and with as many as ``--threads`` says. ``kills`` ends workers by SIGKILL at
 random times and compares what was found with an undisturbed run; with ``--drivers`` it also ends the process that was
@@ -76,7 +76,7 @@ def models(folder: Path, passes: int) -> tuple[Path, Path]:
 def settings(arguments: argparse.Namespace) -> CompareConfig:
     """Of all runs here."""
     filters = FilterConfig(filters={"jury": {"shown": 640}}) if arguments.quick else FilterConfig()
-    return CompareConfig(technique="seeds", filters=filters, search=SearchConfig(population=arguments.population))
+    return CompareConfig(filters=filters, search=SearchConfig(population=arguments.population))
 
 
 def speed(arguments: argparse.Namespace, folder: Path) -> list[Line]:

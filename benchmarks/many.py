@@ -48,7 +48,7 @@ def main() -> None:
     each = max(1, answers // (2 * len(pairs)))
 
     def search(name: str, which: tuple[int, ...], queries: int, *, staged: bool = False) -> tuple[str, float, int]:
-        config = CompareConfig(budget=Budget(queries=queries), seed=arguments.seed, device="cpu", technique="seeds")
+        config = CompareConfig(budget=Budget(queries=queries), seed=arguments.seed, device="cpu")
         config = trained_as_asked(replace(config, ask="staged" if staged else "all"), quick=arguments.quick)
         before = time.process_time()
         found = compare(

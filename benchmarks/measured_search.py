@@ -18,13 +18,12 @@ from diffgen.features.encoder import FEATURES, DomainEncoder
 from diffgen.filters import FilterPipeline
 from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
-from diffgen.search.diversity import Diversity, PixelEmbedding
-from diffgen.search.engine import Nsga2Search
+from diffgen.search.diversity import Diversity, PixelEmbedding, warm_up
 from diffgen.search.evaluator import Evaluator, by_filters
 from diffgen.search.loop import SearchLoop
 from diffgen.search.memory import BatchHalver
+from diffgen.search.nsga2 import Nsga2Search
 from diffgen.search.problem import GeneProblem
-from diffgen.search.warm_up import warm_up
 
 _ENDLESS = Budget(queries=10**12)
 
@@ -122,7 +121,7 @@ class MeasuredSearch:
         self.technique = _Search(problem, config, seed=0)
         self.loop = SearchLoop(self.technique, evaluator, budget=_ENDLESS, batch_size=search_batch_size(batch_size))
         self.loop.start()
-        self.every_generation = config.cluster_growth == 0 or config.representatives == "all"
+        self.every_generation = config.cluster_growth == 0
         self.clustering = Cost(0.0, 0.0)
         self.clusterings_per_trigger = 0.0
         if archived and not self.every_generation:

@@ -16,10 +16,10 @@ from sklearn.metrics.pairwise import cosine_similarity
 from diffgen.config import SearchConfig
 from diffgen.parts import Needs
 from diffgen.search.diversity import Diversity, PixelEmbedding
-from diffgen.search.engine import Nsga2Search
-from diffgen.search.individuals import Individuals
+from diffgen.search.nsga2 import Nsga2Search
 from diffgen.search.problem import GeneProblem
 from diffgen.search.proposal import Answers, Proposal
+from diffgen.search.survival import Population
 from diffgen.techniques import preset
 from diffgen.techniques.base import Checkpoint, Technique, TechniqueContext
 
@@ -45,7 +45,7 @@ class OneByOneDiversity(Diversity):
 class StaleProblem(GeneProblem):
     """Scores are never brought up to date."""
 
-    def rescore(self, population: Individuals) -> None:
+    def rescore(self, population: Population) -> None:
         pass
 
 

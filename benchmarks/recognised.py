@@ -68,16 +68,13 @@ def _operators(names: Iterable[str]) -> tuple[str, str]:
 WAYS = {
     "default": (),
     "gan": ("--source", "gan"),
-    "seeds": ("--technique", "seeds"),
+    "seeds": ("--source", "seeds"),
     "real_data": ("--technique", "real_data"),
     "random_latent": ("--technique", "random_latent"),
     "dflare": ("--technique", "dflare"),
     "drfuzz": ("--technique", "drfuzz"),
     **{name: ("--technique", name) for name in ("diffchaser", "diverget", "sinvad", "giftbench", "argus", "latte")},
     # ablations
-    "no-bandit": ("--set", "search.sharing=even"),
-    "no-turns": ("--set", "search.niche_parents=0"),
-    "near-finds": ("--set", "search.skip_near_finds=false"),
     **{
         f"no-{name}{whose}": _operators(other for other in usual if other != name)
         for whose, usual in _USUAL.items()

@@ -55,10 +55,10 @@ from diffgen.runs.triggers import TriggerTable
 from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
 from diffgen.search.divergence import DIVERGENCES
+from diffgen.search.diversity import warm_up
 from diffgen.search.evaluator import Evaluator, by_filters
 from diffgen.search.loop import SearchLoop
 from diffgen.search.memory import BatchHalver
-from diffgen.search.warm_up import warm_up
 from diffgen.sources.base import FamilyContext, ImageSource
 from diffgen.techniques import Technique, TechniqueContext, make, preset
 
@@ -73,12 +73,10 @@ VARIANTS: dict[str, SearchConfig] = {
     "random_latent": _DEFAULT,
     "published_loop": PublishedLoop.config,
     "plain": replace(_DEFAULT, niches="none", population=100),
-    # remedies against one label pair that takes all
-    "niches_behaviour": replace(_DEFAULT, niches="behaviour"),
+    # a remedy against one label pair that takes all
     "no_niches_500": replace(_DEFAULT, niches="none"),
     # the filters asked in the search, or only after it
     "post": replace(_DEFAULT, validity="post"),
-    "validity_objective": replace(_DEFAULT, validity="objective"),
     # Table 3 of the paper
     "divergence_only": replace(_DEFAULT, objectives="divergence"),
     "diversity_only": replace(_DEFAULT, objectives="diversity"),
@@ -94,7 +92,6 @@ VARIANTS: dict[str, SearchConfig] = {
     "sample_3000": replace(_DEFAULT, cluster_sample=3000),
     "growth_5": replace(_DEFAULT, cluster_growth=0.05),
     "growth_100": replace(_DEFAULT, cluster_growth=1.0),
-    "exact": replace(_DEFAULT, representatives="all"),
 }
 METRICS = {
     "queries": "queries",

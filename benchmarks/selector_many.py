@@ -156,9 +156,7 @@ def main() -> None:
     searched, unseen = half(test, 0), half(test, 1)
     assert training.labels is not None and unseen.labels is not None
     # asked again in batches: one by one takes longer than the search
-    config = CompareConfig(
-        budget=Budget(queries=arguments.queries), seed=0, device="cpu", technique="seeds", verify_limit=0
-    )
+    config = CompareConfig(budget=Budget(queries=arguments.queries), seed=0, device="cpu", verify_limit=0)
     run = arguments.out / "run"
     if not (run / "results.json").is_file():
         quick = trained_as_asked(config, quick=arguments.quick)

@@ -10,8 +10,8 @@ probabilities, in the batch size that does best) as one generation asks about, t
 is the median over the rounds of the search's images a second over the networks' own; ``..._cpu`` is the same with
 processor time, which other work on the machine disturbs less. ``with_filters`` is the same with the default filters
 asked about every trigger, as the default search does; they are no part of the networks alone. On a GPU the population
-is wanted larger than the default one, and the operators are tensors (``--operators arrays`` for comparison); what each
-of these costs says ``benchmarks.operators``. The last line of stdout is one JSON object with --json.
+is wanted larger than the default one, and the operators are tensors. The last line of stdout is one JSON object with
+--json.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from benchmarks.measured_search import Cost, MeasuredSearch, Stopwatch, median
 from diffgen.comparison.machine import resolve_batch_size, resolve_device
 from diffgen.config import SearchConfig, replace
 from diffgen.filters import FilterPipeline
-from diffgen.search.tensor_mating import TensorMating
 from diffgen.techniques import preset
 
 _CPU_BATCHES = (32, 64, 128, 256)
@@ -94,7 +93,6 @@ def measure(
         "forward_share_cpu": round(median([s[1] / a[1] for s, a in zip(searching, alone, strict=True)]), 4),
         "archive": archived,
         "population": config.population,
-        "operators": "tensors" if isinstance(search.technique.algorithm.mating, TensorMating) else "arrays",
         "rounds": rounds,
         "new_triggers_per_query": round(triggers / asked, 3),
     }
@@ -113,16 +111,13 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, help="of torch; default: its own choice")
     parser.add_argument("--population", type=int, default=SearchConfig().population)
-    parser.add_argument("--operators", choices=("auto", "arrays", "tensors"), default="auto", help="of NSGA-II")
     arguments = parser.parse_args()
     if arguments.threads is not None:
         torch.set_num_threads(arguments.threads)
     device = resolve_device(arguments.device)
     rounds = arguments.rounds or (12 if arguments.quick else 60)
     networks = make_networks(arguments.models, device)
-    config = replace(
-        preset("diffgan", "default").search, population=arguments.population, operators=arguments.operators
-    )
+    config = replace(preset("diffgan", "default").search, population=arguments.population)
     batch = best_batch(networks, 512 if arguments.models == "lenet5" else 64, device)
     result = {
         **measure(networks, config, archived=arguments.archive, rounds=rounds, batch=batch, device=device),

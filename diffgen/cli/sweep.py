@@ -17,7 +17,7 @@ diffgen sweep sweep.toml --ray auto      on a Ray cluster, one for each of its c
 _MORE = """\
 The file:
   output = "sweeps/first"
-  techniques = ["seeds", "dflare"]
+  techniques = ["diffgan", "dflare"]
   seeds = [1, 2, 3]
   budgets = ["20000q"]
   [[pairs]]

@@ -192,7 +192,7 @@ def check_settings(config: CompareConfig) -> None:
             f"Neither the technique {config.technique} nor the filters ask for a GAN; leave --gan out, or add the "
             "filter discriminator."
         )
-    if config.search.validity in ("constraint", "objective") and not technique_class(config.technique).asks_filters:
+    if config.search.validity == "constraint" and not technique_class(config.technique).asks_filters:
         able = [name for name, each in sorted(TECHNIQUES.own().items()) if each.asks_filters]
         raise UserError(
             f"The technique {config.technique} does not ask the filters in the search, but --validity is "

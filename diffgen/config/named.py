@@ -46,7 +46,7 @@ class NamedSettings(TypedDict, total=False):
     objectives: Literal["both", "divergence", "diversity"] | None
     divergence: str | None
     diversity: Literal["pixels", "features"] | None
-    validity: Literal["auto", "post", "constraint", "objective"] | None
+    validity: Literal["auto", "post", "constraint"] | None
     reducer: Literal["pca", "umap"] | None
     false_alarm_rate: float | None
     learned_from: str | None

@@ -44,32 +44,15 @@ class SearchConfig:
         0.05, "Share of such individuals that are given another class, where the generator is conditional.", **_SHARE
     )
     mutation_eta: float = setting(20.0, "Distribution index of the mutation.", gt=0, le=10**6)
-    niches: Literal["none", "label_pair", "behaviour"] = setting(
+    niches: Literal["label_pair", "none"] = setting(
         "label_pair",
-        "How the population is shared out: among the ordered label pairs of its triggers, among label pairs and cells "
-        "(behaviour), or not at all (none), as published.",
+        "How the population is shared out: among the ordered label pairs of its triggers, or not at all (none), as "
+        "published.",
     )
-    sharing: Literal["auto", "bandit", "even", "none"] = setting(
+    sharing: Literal["auto", "none"] = setting(
         "auto",
-        "How a generation is shared out among the parts of a source, and offspring and newcomers of each: by what they "
-        "brought lately (bandit), equally (even), or not at all, all being offspring (none); auto: bandit where "
-        "pictures are made from real images.",
-    )
-    sharing_decay: float = setting(
-        0.99, "What counts of a generation's finds in the next one, where a bandit shares out.", gt=0, le=1
-    )
-    niche_parents: float = setting(
-        0.5, "Share of the parents that are drawn niche by niche, where generations are shared out.", **_SHARE
-    )
-    skip_near_finds: bool = setting(
-        True,
-        "Whether pictures that look like a find made from the same real image are made anew before anybody is asked "
-        "about them, where generations are shared out.",
-    )
-    operators: Literal["auto", "arrays", "tensors"] = setting(
-        "auto",
-        "Where a search over latent vectors chooses, crosses and mutates: on the processor (arrays), or where the "
-        "networks compute (tensors); auto: tensors on a CUDA GPU.",
+        "How a generation is shared out among offspring and newcomers: by what each brought lately, where pictures are "
+        "made from real images (auto), or not at all, all being offspring (none), as published.",
     )
     objectives: Literal["both", "divergence", "diversity"] = setting(
         "both", "Search for both, or for one of them alone (paper, Table 3).", option="--objectives"
@@ -84,15 +67,10 @@ class SearchConfig:
         "What pictures are compared by: pixels (Eq. 2 of the paper), or features of the domain encoder.",
         option="--diversity",
     )
-    representatives: Literal["clusters", "all"] = setting(
-        "clusters",
-        "What an image is compared with: one of each of the archive's HDBSCAN clusters, or all archived triggers, "
-        "which is exact and slow.",
-    )
-    validity: Literal["auto", "post", "constraint", "objective"] = setting(
+    validity: Literal["auto", "post", "constraint"] = setting(
         "auto",
-        "Ask the filters only after the search (post), or in it too, as a constraint or a third objective (diffgan "
-        "only); auto: constraint where the technique can.",
+        "Ask the filters only after the search (post), or in it too, as a constraint (diffgan only); auto: constraint "
+        "where the technique can.",
         option="--validity",
     )
     reducer: Literal["pca", "umap"] = setting(

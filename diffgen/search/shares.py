@@ -8,16 +8,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from diffgen.search.bandit import Bandit
-from diffgen.search.individuals import Column, Individuals
-from diffgen.search.mating import ROUNDS, ArrayMating, FreshGenes, niche_winners, tournament_winners
-from diffgen.search.operators import SpaceCrossover, SpaceMutation, SpaceSampling
+from diffgen.search.mating import ROUNDS, Mating, NewGenes, niche_winners, tournament_winners
 from diffgen.search.problem import GeneProblem
 from diffgen.search.proposal import NEW_BEHAVIOUR, NEW_TRIGGER, Answers
 from diffgen.search.seed_finds import SeedFinds
+from diffgen.search.survival import Population
 from diffgen.sources.draws import NumpyDraws
-from diffgen.sources.space import Genes, Space
 from diffgen.types import Int64Array
 
 # A new behaviour on a picture that can be recognised is what is searched for; another picture of one that is known is
@@ -26,164 +24,132 @@ REWARDS = {NEW_BEHAVIOUR: 1.0, NEW_TRIGGER: 0.2}
 _UNNAMED = 0.02
 _UNNAMED_BEHAVIOUR = 0.25  # in the score of a seed, where a new behaviour on what can be recognised counts 1
 _ANEW = 3  # times that what looks like a find is made anew; docs/decisions/033-seeds-and-operators.md
-_OFFSPRING, _NEWCOMERS = ARMS = 0, 1
+_NICHE_PARENTS = 0.5  # share of the parents that are drawn niche by niche
+_OFFSPRING, _NEWCOMERS = 0, 1  # the arms
+
+
+class Bandit:
+    """Thompson sampling with forgetting: chooses offspring or newcomers by what each brought lately.
+
+    V. Raj and S. Kalyani, "Taming Non-stationary Bandits: A Bayesian Approach" (2017): the counts of a Beta posterior
+    are multiplied by a factor below 1 before new ones are added, so that what an arm brought long ago is forgotten.
+
+    Attributes:
+        rewards, tries: float64 (2,), how much reward each arm brought for how many tries.
+    """
+
+    decay = 0.99  # what is left of both in the next generation
+    # Tries that a posterior speaks for at most. A generation is some hundred tries: without a limit the best arm would
+    # be told from the second best within a few generations, and get everything although arms run dry.
+    most = 400.0
+    least_share = 0.05  # of the tries that each arm gets, whatever it brought
+
+    def __init__(self) -> None:
+        self.rewards: NDArray[np.float64] = np.zeros(2)
+        self.tries: NDArray[np.float64] = np.zeros(2)
+
+    def choose(self, count: int, rng: np.random.Generator) -> Int64Array:
+        """int64 (count,): the arm of each try, in random order."""
+        arms = len(self.tries)
+        weight = np.minimum(1.0, self.most / np.maximum(self.tries, 1.0))
+        rewards = self.rewards * weight
+        drawn = rng.beta(1 + rewards, 1 + np.maximum(self.tries * weight - rewards, 0.0), (count, arms))
+        floor = rng.random(count) < self.least_share * arms
+        return np.where(floor, rng.integers(arms, size=count), drawn.argmax(axis=1))
+
+    def learn(self, arms: Int64Array, rewards: NDArray[np.float64]) -> None:
+        """Take in what a generation brought: the arm of each try, and its reward from 0 to 1."""
+        self.rewards = self.decay * self.rewards + np.bincount(arms, rewards, minlength=2)
+        self.tries = self.decay * self.tries + np.bincount(arms, minlength=2)
 
 
 class Shares:
-    """Decides who fills the places of a generation, and learns from what came of it.
+    """Fills every place of a generation with a child of two parents or a newcomer, and learns from what came of it.
 
     Args:
-        space: that is searched.
-        bandit: with the two ``ARMS``.
-        niche_parents: share of the parents that are drawn niche by niche.
+        problem: draws pictures that are looked at before anybody is asked about them; its space makes newcomers.
+        mating: makes children.
         finds: of every real image, where a picture that looks like one of its own is to be made anew; None: everything
             that is made is asked about.
     """
 
-    def __init__(
-        self,
-        space: Space,
-        bandit: Bandit,
-        *,
-        niche_parents: float,
-        finds: SeedFinds | None = None,
-    ) -> None:
-        self._space = space
-        self.finds = finds
-        self._bandit = bandit
-        self.niche_parents = niche_parents
-        self._made: dict[bytes, int] = {}
+    def __init__(self, problem: GeneProblem, mating: Mating, finds: SeedFinds | None = None) -> None:
+        self._problem, self._space, self._mating, self._finds = problem, problem.space, mating, finds
+        self._bandit = Bandit()
 
-    def first(self, count: int, rng: np.random.Generator) -> Genes:
-        """(count, length): newcomers."""
-        self._made = {}
-        return self.newcomers(count, rng)
+    def offspring(self, parents: Population, count: int, rng: np.random.Generator) -> dict[str, torch.Tensor]:
+        """At most so many new individuals: X, the ``arm`` of each, and ``images`` where they were looked at."""
+        new = NewGenes(parents["X"])
+        X, arms = self._filled(parents, new, count, rng)
+        images = None
+        if self._finds is not None and len(X):
+            images, looked_at = self._problem.pictures(X), 0
+            for _ in range(_ANEW):
+                asked = torch.ones(len(X), dtype=torch.bool)
+                seeds = self._space.seeds_of(X[looked_at:].numpy())
+                asked[looked_at:] = ~torch.from_numpy(self._finds.alike(images[looked_at:], seeds))
+                if asked.all():
+                    break
+                X, arms, images = X[asked], arms[asked], images[asked.to(images.device)]
+                looked_at = len(X)
+                anew, their_arms = self._filled(parents, new, count - looked_at, rng)
+                X, arms = torch.cat([X, anew]), torch.cat([arms, their_arms])
+                images = torch.cat([images, self._problem.pictures(anew)])
+        order = torch.from_numpy(rng.permutation(len(X))[:count])
+        offspring = {"X": X[order], "arm": arms[order]}
+        return offspring if images is None else {**offspring, "images": images[order.to(images.device)]}
 
-    def choose(self, count: int, rng: np.random.Generator) -> Int64Array:
-        """int64 (count,): the arm that fills each of so many places."""
-        return self._bandit.choose(count, ARMS, rng)
+    def _filled(
+        self, parents: Population, new: NewGenes, count: int, rng: np.random.Generator
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """New genes for so many places, float64 (n, length), and the arm of each, int64 (n,)."""
+        made, arms = [parents["X"][:0]], [torch.empty(0, dtype=torch.int64)]
+        for _ in range(ROUNDS):
+            left = count - sum(map(len, made))
+            if left <= 0:
+                break
+            places = np.bincount(self._bandit.choose(left, rng))
+            for arm in np.flatnonzero(places).tolist():
+                of_arm = self._newcomers if arm == _NEWCOMERS else self._children
+                made.append(new.among(of_arm(parents, int(places[arm]), rng)))
+                arms.append(torch.full((len(made[-1]),), arm))
+        return torch.cat(made), torch.cat(arms)
 
-    def newcomers(self, count: int, rng: np.random.Generator) -> Genes:
-        """(count, length): random genes."""
-        return self._space.repair(self._space.sample(count, NumpyDraws(rng)))
+    def _newcomers(self, parents: Population, count: int, rng: np.random.Generator) -> torch.Tensor:
+        """float64 (count, length): random genes."""
+        return torch.from_numpy(self._space.repair(self._space.sample(count, NumpyDraws(rng))))
 
-    def made(self, arms: dict[bytes, int]) -> None:
-        """Note the arm of all genes of the generation that is asked about now."""
-        self._made = arms
+    def _children(self, parents: Population, count: int, rng: np.random.Generator) -> torch.Tensor:
+        """float64 (count, length): of winners of tournaments, a share of them held niche by niche."""
+        wanted = 2 * math.ceil(count / 2)
+        by_niche = round(_NICHE_PARENTS * wanted)
+        winners = tournament_winners(parents, wanted - by_niche, rng)
+        winners = torch.cat([winners, niche_winners(parents, by_niche, rng)])
+        return self._mating.children(parents, winners[torch.from_numpy(rng.permutation(wanted))], rng)[:count]
 
-    def learn(self, genes: Genes, images: torch.Tensor, answers: Answers) -> None:
-        """Take in what the generation brought: the answers to genes, float64 (N, length), uint8 (N, C, H, W)."""
-        # all of a first generation are newcomers
-        arms = np.array([self._made.get(row.tobytes(), _NEWCOMERS) for row in genes], dtype=np.int64)
-        rewards = np.where(answers.news.numpy() == NEW_BEHAVIOUR, _UNNAMED, 0.0)
+    def learn(self, generation: Population, answers: Answers) -> None:
+        """Take in what a generation brought, with its X and images; without an ``arm`` all of it are newcomers."""
+        genes, news, named = generation["X"].numpy(), answers.news.numpy(), answers.named_news.numpy()
+        arms = generation["arm"].numpy() if "arm" in generation else np.full(len(genes), _NEWCOMERS)
+        rewards = np.where(news == NEW_BEHAVIOUR, _UNNAMED, 0.0)
         for kind, reward in REWARDS.items():
-            rewards[answers.named_news.numpy() == kind] = reward
+            rewards[named == kind] = reward
         self._bandit.learn(arms, rewards)
-        worth = np.where(answers.news.numpy() == NEW_BEHAVIOUR, _UNNAMED_BEHAVIOUR, 0.0)
-        worth[answers.named_news.numpy() == NEW_BEHAVIOUR] = 1.0
+        worth = np.where(news == NEW_BEHAVIOUR, _UNNAMED_BEHAVIOUR, 0.0)
+        worth[named == NEW_BEHAVIOUR] = 1.0
         self._space.learn(genes, worth)
-        if self.finds is not None:
-            self.finds.learn(self._space.seeds_of(genes), images, answers)
+        if self._finds is not None:
+            self._finds.learn(self._space.seeds_of(genes), generation["images"], answers)
 
     def checkpoint(self) -> dict[str, Any]:
         """Arrays and JSON values."""
-        finds = {} if self.finds is None else self.finds.checkpoint()
-        return {**self._bandit.checkpoint(), **self._space.checkpoint(), **finds}
+        finds = {} if self._finds is None else self._finds.checkpoint()
+        arms = {"arm_rewards": self._bandit.rewards, "arm_tries": self._bandit.tries}
+        return {**arms, **self._space.checkpoint(), **finds}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what :meth:`checkpoint` gave."""
-        self._bandit.restore(state)
+        self._bandit.rewards, self._bandit.tries = np.array(state["arm_rewards"]), np.array(state["arm_tries"])
         self._space.restore(state)
-        if self.finds is not None:
-            self.finds.restore(state)
-
-
-class SharedSampling(SpaceSampling):
-    """The first generation."""
-
-    def __init__(self, shares: Shares) -> None:
-        super().__init__()
-        self._shares = shares
-
-    def _do(
-        self, problem: GeneProblem, n_samples: int, *args: Any, random_state: np.random.Generator, **kwargs: Any
-    ) -> Genes:
-        return self._shares.first(n_samples, random_state)
-
-
-class SharedMating(ArrayMating):
-    """Fills every place of a generation as it was shared out: with a child of two parents, or a newcomer."""
-
-    def __init__(self, shares: Shares, crossover: SpaceCrossover, mutation: SpaceMutation) -> None:
-        super().__init__(crossover, mutation)
-        self._shares = shares
-
-    def _made(self, problem: GeneProblem, pop: Individuals, count: int, rng: np.random.Generator) -> Individuals:
-        """Offspring; those that were looked at before anybody is asked about them have their pictures."""
-        X = pop.get("X")
-        parents = _Parents(X, pop.get("F"), pop.get("crowding"), pop.get("niche"))
-        made, arms = FreshGenes(X), dict[bytes, int]()
-        self._fill(problem, parents, made, arms, count, rng)
-        finds, images = self._shares.finds, None
-        if finds is not None and made.rows:
-            images, looked_at = problem.pictures(torch.from_numpy(np.array(made.rows))), 0
-            for _ in range(_ANEW):
-                genes = np.array(made.rows)
-                asked = np.ones(len(genes), dtype=np.bool_)
-                asked[looked_at:] = ~finds.alike(images[looked_at:], problem.space.seeds_of(genes[looked_at:]))
-                if asked.all():
-                    break
-                made.rows[:] = list(genes[asked])
-                looked_at = len(made.rows)
-                self._fill(problem, parents, made, arms, count, rng)
-                anew = torch.from_numpy(np.array(made.rows[looked_at:]).reshape(-1, X.shape[1]))
-                images = torch.cat([images[torch.from_numpy(asked).to(images.device)], problem.pictures(anew)])
-        self._shares.made(arms)
-        order = rng.permutation(len(made.rows))[:count]
-        offspring = Individuals.unasked(np.array([made.rows[row] for row in order]).reshape(-1, X.shape[1]))
-        if images is not None:
-            offspring.set("images", images[torch.from_numpy(order).to(images.device)])
-        return offspring
-
-    def _fill(
-        self,
-        problem: GeneProblem,
-        parents: _Parents,
-        made: FreshGenes,
-        arms: dict[bytes, int],
-        count: int,
-        rng: np.random.Generator,
-    ) -> None:
-        """Make genes until there are ``count``, and note the arm of each."""
-        for _ in range(ROUNDS):
-            if len(made.rows) >= count:
-                break
-            places = np.bincount(self._shares.choose(count - len(made.rows), rng))
-            for arm in np.flatnonzero(places).tolist():
-                genes = self._filled(problem, parents, arm, int(places[arm]), rng)
-                arms |= dict.fromkeys(made.take(genes), arm)
-
-    def _filled(
-        self, problem: GeneProblem, parents: _Parents, arm: int, count: int, rng: np.random.Generator
-    ) -> Column:
-        """Genes for so many places of an arm."""
-        if arm == _NEWCOMERS:
-            return self._shares.newcomers(count, rng)
-        matings = math.ceil(count / 2)
-        chosen = parents.chosen(2 * matings, self._shares.niche_parents, rng).reshape(matings, 2)
-        children = self.crossover.apply(problem, parents.X[chosen.T], rng)
-        mutated = self.mutation.apply(problem, children.reshape(-1, parents.X.shape[1]), rng)
-        return np.asarray(self.repair._do(problem, mutated, random_state=rng))[:count]
-
-
-class _Parents:
-    """A population as arrays, row by row."""
-
-    def __init__(self, X: Column, F: Column, crowding: Column, niche: Column) -> None:
-        self.X, self.F, self.crowding, self.niche = X, F, crowding, niche
-
-    def chosen(self, count: int, by_niche: float, rng: np.random.Generator) -> Int64Array:
-        """int64 (count,): rows of winners of tournaments, a share of them held niche by niche."""
-        turns = round(by_niche * count)
-        winners = tournament_winners(self.F, self.crowding, count - turns, rng)
-        return rng.permutation(np.r_[winners, niche_winners(self.niche, self.F, self.crowding, turns, rng)])
+        if self._finds is not None:
+            self._finds.restore(state)

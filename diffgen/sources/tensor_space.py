@@ -1,17 +1,20 @@
-"""Crossover, mutation and repair of latent vectors on tensors: what :mod:`diffgen.sources.space` does on arrays.
+"""Crossover, mutation and repair of genes that are tensors: those of the space, or on a GPU the same formulas there.
 
-The formulas are those of pymoo's operators, so that equal random numbers give equal children up to rounding; the
-random numbers are drawn where the genes lie.
+The formulas are those of pymoo's operators, so that equal random numbers give equal children up to rounding; on a GPU
+the random numbers are drawn where the genes lie.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
+import numpy as np
 import torch
 
 from diffgen.sources.space import Box, Crossing, Mutating, NormalShell, Space, WithCategories
 
+_SEEDS = 2**32  # torch's generator on the processor looks at no more of a seed
 _ALIKE = 1e-14  # parents whose genes are nearer than this are not crossed, as in pymoo
 
 
@@ -82,8 +85,75 @@ def polynomial_mutation(
     return torch.where(changed, genes + step * width, genes).clamp(bounds.low, bounds.high)
 
 
+class GeneOperators(Protocol):
+    """What a search does to genes, float64 tensors.
+
+    Attributes:
+        device: where they lie.
+    """
+
+    device: torch.device
+
+    def crossover(self, parents: torch.Tensor, how: Crossing, rng: np.random.Generator) -> torch.Tensor:
+        """The children of pairs of parents, float64 (2, pairs, length) both."""
+        ...
+
+    def mutate(self, genes: torch.Tensor, how: Mutating, rng: np.random.Generator) -> torch.Tensor:
+        """Mutated copies of float64 (N, length)."""
+        ...
+
+    def repair(self, genes: torch.Tensor) -> torch.Tensor:
+        """Genes (N, length) brought back to where the source expects them."""
+        ...
+
+
+def gene_operators(space: Space, device: torch.device) -> GeneOperators:
+    """The operators of a space: on a CUDA device for latent vectors, with or without categories, else on the processor.
+
+    Genes of real images stay there, since what is done to their pictures is done there, and so do those of a space with
+    ways of its own to cross, mutate or repair them.
+    """
+    inner = space.inner if isinstance(space, WithCategories) else space
+    usual = (WithCategories, Box, NormalShell)
+    own = any(
+        not any(getattr(type(each), name) is getattr(kind, name) for kind in usual)
+        for each in (space, inner)
+        for name in ("crossover", "mutate", "repair")
+    )
+    if device.type != "cuda" or space.real or own or not isinstance(inner, Box):
+        return SpaceOperators(space)
+    return TensorSpace(inner, space.categories, device=device)
+
+
+class SpaceOperators:
+    """Those of the space itself, on the processor.
+
+    Args:
+        space: of the genes.
+    """
+
+    device = torch.device("cpu")
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+
+    def crossover(self, parents: torch.Tensor, how: Crossing, rng: np.random.Generator) -> torch.Tensor:
+        """See :class:`GeneOperators`."""
+        return torch.from_numpy(self._space.crossover(parents.numpy(), how, rng))
+
+    def mutate(self, genes: torch.Tensor, how: Mutating, rng: np.random.Generator) -> torch.Tensor:
+        """See :class:`GeneOperators`."""
+        return torch.from_numpy(self._space.mutate(genes.numpy(), how, rng))
+
+    def repair(self, genes: torch.Tensor) -> torch.Tensor:
+        """See :class:`GeneOperators`."""
+        return torch.from_numpy(self._space.repair(genes.numpy()))
+
+
 class TensorSpace:
     """A space of latent vectors, with or without categories, whose genes lie on a device.
+
+    What is drawn there is seeded by the search's own random state, so that a checkpoint holds no other.
 
     Args:
         inner: the continuous genes.
@@ -92,40 +162,42 @@ class TensorSpace:
     """
 
     def __init__(self, inner: Box, categories: tuple[int, ...], *, device: torch.device) -> None:
-        self.continuous = inner.continuous
-        self.categories = categories
+        self.device, self.continuous, self.categories = device, inner.continuous, categories
+        self._rng = torch.Generator(device)
         self.bounds = Bounds(
             torch.as_tensor(inner.low, dtype=torch.float64, device=device),
             torch.as_tensor(inner.high, dtype=torch.float64, device=device),
         )
         self._norms = inner.norms if isinstance(inner, NormalShell) else None
 
-    def crossover(self, parents: torch.Tensor, how: Crossing, rng: torch.Generator) -> torch.Tensor:
-        """The children of pairs of parents, float64 (2, pairs, length) both."""
+    def crossover(self, parents: torch.Tensor, how: Crossing, rng: np.random.Generator) -> torch.Tensor:
+        """See :class:`GeneOperators`."""
         values = parents[..., : self.continuous]
-        chosen, spread, exchanged = uniform((3, *values.shape[1:]), rng)
+        self._rng.manual_seed(int(rng.integers(_SEEDS)))
+        chosen, spread, exchanged = self._uniform((3, *values.shape[1:]))
         children = simulated_binary_crossover(values, self.bounds, how, (chosen, spread, exchanged))
         if not self.categories:
             return children
         own = parents[..., self.continuous :]
-        swapped = uniform(own.shape[1:], rng) < 0.5
+        swapped = self._uniform(own.shape[1:]) < 0.5
         return torch.cat([children, torch.where(swapped, own.flip(0), own)], dim=2)
 
-    def mutate(self, genes: torch.Tensor, how: Mutating, rng: torch.Generator) -> torch.Tensor:
-        """Mutated copies of float64 (N, length)."""
+    def mutate(self, genes: torch.Tensor, how: Mutating, rng: np.random.Generator) -> torch.Tensor:
+        """See :class:`GeneOperators`."""
         values = genes[:, : self.continuous]
-        chosen, far = uniform((2, *values.shape), rng)
+        self._rng.manual_seed(int(rng.integers(_SEEDS)))
+        chosen, far = self._uniform((2, *values.shape))
         columns = [polynomial_mutation(values, self.bounds, how, (chosen, far))]
         for number, size in enumerate(self.categories, start=self.continuous):
             own = genes[:, number]
-            share, step = uniform((2, len(own)), rng)
+            share, step = self._uniform((2, len(own)))
             # any other category alike
             other = (own + 1 + (step * (size - 1)).floor()) % size
             columns.append(torch.where((share < how.category_probability) & (size > 1), other, own)[:, None])
         return torch.cat(columns, dim=1)
 
     def repair(self, genes: torch.Tensor) -> torch.Tensor:
-        """Genes (N, length) brought back to where the source expects them."""
+        """See :class:`GeneOperators`."""
         values = genes[:, : self.continuous]
         if self._norms is not None:
             norm = torch.linalg.vector_norm(values, dim=1, keepdim=True)
@@ -135,24 +207,6 @@ class TensorSpace:
             columns.append(genes[:, number, None].round().clamp(0, size - 1))
         return torch.cat(columns, dim=1)
 
-
-def tensor_space(space: Space, device: torch.device) -> TensorSpace | None:
-    """The same space for genes on a device; None where it has ways of its own to cross, mutate or repair genes."""
-    categories: tuple[int, ...] = ()
-    if isinstance(space, WithCategories):
-        if not _works_as(space, WithCategories):
-            return None
-        space, categories = space.inner, space.categories
-    if not isinstance(space, Box) or not _works_as(space, NormalShell if isinstance(space, NormalShell) else Box):
-        return None
-    return TensorSpace(space, categories, device=device)
-
-
-def _works_as(space: Space, kind: type[Space]) -> bool:
-    """Whether a space of a kind has no ways of its own."""
-    return all(getattr(type(space), name) is getattr(kind, name) for name in ("crossover", "mutate", "repair"))
-
-
-def uniform(shape: tuple[int, ...], rng: torch.Generator) -> torch.Tensor:
-    """float64 random numbers from 0 to 1, on the device of their generator."""
-    return torch.rand(shape, generator=rng, dtype=torch.float64, device=rng.device)
+    def _uniform(self, shape: tuple[int, ...]) -> torch.Tensor:
+        """float64 random numbers from 0 to 1."""
+        return torch.rand(shape, generator=self._rng, dtype=torch.float64, device=self.device)

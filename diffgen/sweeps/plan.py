@@ -3,7 +3,7 @@
 ::
 
     output = "sweeps/first"              # folder of the sweep; beside the file, unless the path is whole
-    techniques = ["seeds", "dflare"]
+    techniques = ["diffgan", "dflare"]
     seeds = [1, 2, 3]
     budgets = ["20000q"]
     [[pairs]]

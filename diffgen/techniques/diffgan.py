@@ -25,7 +25,7 @@ leaves out by mistake.
 Preset ``default`` differs where the prior or the cost asks for it: initial vectors come from the prior itself and keep
 to its shell, every offspring is mutated in a tenth of its genes, the archive is clustered (after PCA, a bounded sample)
 when it has grown by a fifth, and noise points, which are the novel ones, stand for themselves. The population is larger
-and shared out among the ordered label pairs (``diffgen.search.niches``): without that it gathers around few
+and shared out among the ordered label pairs (``diffgen.search.survival``): without that it gathers around few
 disagreements. A trigger that the validity filters reject loses against everything else: without that the search drifts
 to pictures of nothing, since those are far from all others and divide the models well.
 """
@@ -37,12 +37,11 @@ from typing import Any, ClassVar
 
 from diffgen.config import SearchConfig
 from diffgen.parts import Needs
-from diffgen.search.diversity import Diversity, FeatureEmbedding, ImageEmbedding, PixelEmbedding
-from diffgen.search.engine import Nsga2Search
+from diffgen.search.diversity import Diversity, FeatureEmbedding, ImageEmbedding, PixelEmbedding, warm_up
+from diffgen.search.nsga2 import Nsga2Search
 from diffgen.search.problem import GeneProblem
 from diffgen.search.proposal import Answers, Proposal
 from diffgen.search.seed_finds import SeedFinds
-from diffgen.search.warm_up import warm_up
 from diffgen.techniques.base import Checkpoint, Preset, Technique, TechniqueContext
 
 _PAPER = SearchConfig(
@@ -125,14 +124,3 @@ class DiffGan(Technique):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self._search.restore(state)
-
-
-class Seeds(DiffGan):
-    """The same search over real images with operators alone: no GAN is ever trained for it."""
-
-    name = "seeds"
-    presets: ClassVar = {"default": Preset(source="seeds")}
-
-    @classmethod
-    def needs(cls, config: SearchConfig) -> Needs:
-        return frozenset({"source", "operators"})

@@ -20,7 +20,6 @@ from diffgen.ui.place import Place
 SHOWN = (
     "source.family",
     "search.population",
-    "search.niche_parents",
     "search.validity",
     "filters.false_alarm",
     "gan.schedule",

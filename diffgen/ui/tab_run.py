@@ -157,7 +157,7 @@ def build(shared: Shared, page: gr.Blocks, run: gr.Dropdown, tabs: gr.Tabs) -> N
         own = _fields(form.fields())
         more = gr.Textbox(
             label="Every other setting, NAME=VALUE, one a line",
-            placeholder="search.niches=behaviour",
+            placeholder="search.niches=none",
             lines=2,
             info="diffgen compare --help-all names them.",
         )

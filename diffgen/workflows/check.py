@@ -93,7 +93,7 @@ def check(
         if "source" not in needs_of(config.compare) and not known:
             raise UserError(
                 f"A check also asks about random pictures, and the technique {comparison.technique} draws none; check "
-                "with diffgan, seeds or random_latent."
+                "with diffgan or random_latent."
             )
         gate = _gate(config, store, progress)
         request = Request((base, candidate), data, config.compare, output, force, command, gate.about())

@@ -27,7 +27,7 @@ from diffgen.runs.triggers import image_hashes
 from diffgen.workflows.demo import dense_classifier, save_onnx, save_torchscript, train_classifier
 
 _FAST = (
-    *("--technique", "seeds", "--budget", "300q", "--filters", "ssim", "--device", "cpu", "--seed", "2"),
+    *("--budget", "300q", "--filters", "ssim", "--device", "cpu", "--seed", "2"),
     # few passes of the jury, and no operator for which a network has to be trained first
     *("--set", "filters.jury.shown=3000"),
     *("--set", 'source.seeds.operators=["shift", "rotation", "contrast", "noise", "blur"]'),

@@ -38,7 +38,6 @@ from tests.islands.in_turn import InTurn
 from tests.recording import Recording
 
 CONFIG = CompareConfig(
-    technique="seeds",
     budget=Budget(queries=401),
     seed=7,
     device="cpu",

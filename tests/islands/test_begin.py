@@ -88,7 +88,7 @@ def test_a_ray_address_that_cannot_be(address: str, told: Callable[..., None]) -
 
 def test_ray_is_missing(monkeypatch: pytest.MonkeyPatch, told: Callable[..., None]) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    config = CompareConfig(islands=IslandConfig(ray="auto"), technique="seeds", budget=Budget(queries=10))
+    config = CompareConfig(islands=IslandConfig(ray="auto"), budget=Budget(queries=10))
     with pytest.raises(UserError) as caught:
         compare("a.pt", "b.pt", data="digits", config=config)
     told("Workers", "--ray without Ray", caught.value)

@@ -117,7 +117,7 @@ def test_a_technique_that_has_asked_about_everything_ends_its_island(
         assert reported < 12, "there are epochs without an end"
 
     has_enough = property(lambda technique: len(technique.context.archive) >= 5)
-    monkeypatch.setattr(technique_class("seeds"), "finished", has_enough)
+    monkeypatch.setattr(technique_class("diffgan"), "finished", has_enough)
     outcome = search()(after_report=enough)
     assert 0 < outcome.queries < 401
 

@@ -17,9 +17,9 @@ from diffgen.models import BlackBox
 from diffgen.models import load as load_model
 from diffgen.search.archive import Archive
 from diffgen.search.diversity import Diversity, PixelEmbedding
-from diffgen.search.engine import Nsga2Search
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
+from diffgen.search.nsga2 import Nsga2Search
 from diffgen.search.problem import GeneProblem
 from diffgen.search.seed_finds import SeedFinds
 from diffgen.sources.base import Source

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
+import numpy as np
 import pytest
 import torch
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from diffgen.sources.space import NormalShell, Space, WithClass
-from diffgen.sources.tensor_space import TensorSpace, tensor_space
+from diffgen.sources.draws import NumpyDraws
+from diffgen.sources.space import NormalShell, Space, WithCategories, WithClass
+from diffgen.sources.tensor_space import TensorSpace
 
 DEVICES = [
     "cpu",
@@ -25,7 +25,6 @@ DEVICES = [
 CPU = torch.device("cpu")
 SEEDS = st.integers(0, 10_000)
 on_every_device = pytest.mark.parametrize("device", DEVICES)
-STILL = SimpleNamespace(rescore=lambda population: None, has_constraints=lambda: False)  # nothing moves
 FEWER = settings(max_examples=30)
 
 
@@ -35,6 +34,17 @@ def shell(classes: int = 0) -> Space:
 
 
 def on(device: str, space: Space) -> TensorSpace:
-    found = tensor_space(space, torch.device(device))
-    assert found is not None
-    return found
+    inner = space.inner if isinstance(space, WithCategories) else space
+    return TensorSpace(inner, space.categories, device=torch.device(device))
+
+
+def population_of(space: Space, count: int, device: str, seed: int = 0) -> dict[str, torch.Tensor]:
+    rng = np.random.default_rng(seed)
+    X = space.repair(space.sample(count, NumpyDraws(rng)))
+    columns = {
+        "X": X,
+        "F": rng.integers(0, 5, (count, 2)).astype(float),
+        "crowding": rng.random(count),
+        "niche": rng.integers(-1, 3, count),
+    }
+    return {name: torch.from_numpy(values).to(device) for name, values in columns.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from itertools import pairwise
 from typing import Any
 
@@ -14,11 +15,17 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from diffgen.config import SearchConfig
 from diffgen.features.encoder import DomainEncoder
 from diffgen.runs.triggers import TriggerTable
-from diffgen.search import clustering
+from diffgen.search import diversity as module
 from diffgen.search.archive import Archive
-from diffgen.search.clustering import representative_rows
-from diffgen.search.diversity import Diversity, FeatureEmbedding, PixelEmbedding
-from diffgen.search.diversity.representatives import stratified_rows
+from diffgen.search.diversity import (
+    Diversity,
+    FeatureEmbedding,
+    PixelEmbedding,
+    representative_rows,
+    stratified_rows,
+    warm_up,
+)
+from diffgen.techniques import preset
 from diffgen.types import ImageSet
 
 CPU = torch.device("cpu")
@@ -186,9 +193,9 @@ def test_it_computes_with_one_thread_whatever_others_do(
         return reduce(*arguments)
 
     seen: list[set[int]] = []
-    reduce = clustering._reduce
+    reduce = module._reduce
     config = SearchConfig(reducer=reducer)
-    monkeypatch.setattr(clustering, "_reduce", watched)
+    monkeypatch.setattr(module, "_reduce", watched)
     found = []
     for count in (1, 2):
         with threadpool_limits(count, user_api="blas"):
@@ -198,34 +205,18 @@ def test_it_computes_with_one_thread_whatever_others_do(
     assert found[0] == found[1]
 
 
-def test_every_trigger_stands_for_itself_in_the_exact_mode(digits: ImageSet) -> None:
-    archive = Archive(digits.image_shape)
-    diversity = Diversity(archive, SearchConfig(representatives="all"), space=PIXELS, seed=0, device=CPU)
-    images = torch.from_numpy(digits.images[:60])
-    for end in (1, 30, 31, 45):
-        fill(archive, digits.images[:end])
-        assert diversity.update()
-        assert diversity.representatives.tolist() == list(range(end))
-        numbers = [row if row < end else -1 for row in range(60)]
-        found = diversity.score(images, torch.tensor(numbers)).tolist()
-        assert np.allclose(found, loop_diversity(digits.images[:60], numbers, archive, list(range(end))), atol=1e-6)
-    assert not diversity.update()
-
-
-def test_clusters_agree_with_the_exact_mode(digits: ImageSet) -> None:
+def test_clusters_agree_with_every_trigger(digits: ImageSet) -> None:
     """Fewer representatives are never nearer, and who is far from all is rather far from them too."""
     from scipy.stats import spearmanr
 
     archive = Archive(digits.image_shape)
     fill(archive, digits.images[:600])
-    scores = []
-    for representatives in ("all", "clusters"):
-        config = SearchConfig(representatives=representatives, cluster_sample=400)
-        diversity = Diversity(archive, config, space=PIXELS, seed=0, device=CPU)
-        diversity.update()
-        new = torch.from_numpy(digits.images[600:])
-        scores.append(diversity.score(new, torch.full((len(new),), -1)).numpy())
-    exact, clustered = scores
+    diversity = Diversity(archive, SearchConfig(cluster_sample=400), space=PIXELS, seed=0, device=CPU)
+    new = torch.from_numpy(digits.images[600:])
+    diversity.update()
+    clustered = diversity.score(new, torch.full((len(new),), -1)).numpy()
+    diversity.restore(np.arange(600), clustered=600)
+    exact = diversity.score(new, torch.full((len(new),), -1)).numpy()
     assert (clustered >= exact - 1e-6).all()
     assert spearmanr(exact, clustered).statistic > 0.25
 
@@ -274,3 +265,21 @@ def test_a_stratified_sample_takes_evenly_from_all_label_pairs() -> None:
     again = stratified_rows(labels, 64, np.random.default_rng(0))
     assert rows.tolist() == again.tolist()
     assert rows.tolist() != stratified_rows(labels, 64, np.random.default_rng(1)).tolist()
+
+
+def test_the_default_search_finds_its_clustering_imported() -> None:
+    warm_up(preset("diffgan", "default"))
+    assert {"hdbscan", "sklearn.decomposition"} <= sys.modules.keys()
+
+
+@pytest.mark.slow  # UMAP is compiled
+def test_nothing_of_umap_is_left_to_compile() -> None:
+    config = preset("diffgan", "paper")
+    warm_up(config)
+    from numba.core import event
+
+    points = np.random.default_rng(1).random((4200, 20), dtype=np.float32)
+    for count in (30, 300, 4200):  # the last number takes another way through UMAP
+        with event.install_recorder("numba:compile") as recorded:
+            representative_rows(points[:count], config, seed=1)
+        assert [str(each[1].data.get("dispatcher")) for each in recorded.buffer if each[1].is_start] == []

@@ -19,8 +19,8 @@ from diffgen.runs.triggers import TriggerTable
 from diffgen.search import seed_finds
 from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
-from diffgen.search.engine import Nsga2Search
 from diffgen.search.loop import SearchLoop
+from diffgen.search.nsga2 import Nsga2Search
 from diffgen.search.proposal import NEW_BEHAVIOUR, NEW_TRIGGER, NOT_ARCHIVED, Answers, Proposal
 from diffgen.search.seed_finds import SeedFinds
 from diffgen.sources.operators import Scene
@@ -147,7 +147,7 @@ def test_a_resumed_search_asks_what_it_would_have_asked(
         made = make_search(source, "800q", config, behaviours=behaviours, near_duplicate=THRESHOLD, archive=archive)
         search, loop = made
         asked, passed = list[UInt8Array](), list[int]()
-        ask, alike = loop.evaluator.ask, search._shares.finds.alike
+        ask, alike = loop.evaluator.ask, search._shares._finds.alike
 
         def asking(proposal: Proposal) -> Answers:
             assert torch.equal(source.draw(proposal.genes), proposal.images)
@@ -159,7 +159,7 @@ def test_a_resumed_search_asks_what_it_would_have_asked(
             passed.append(int(found.sum()))
             return found
 
-        loop.evaluator.ask, search._shares.finds.alike = asking, looking
+        loop.evaluator.ask, search._shares._finds.alike = asking, looking
         return search, loop, asked, passed
 
     first = Archive(digits.image_shape, sink=parts.append)
@@ -190,9 +190,9 @@ def test_a_search_asks_about_few_of_them(
 
     def near(skip: bool) -> float:
         """Share of what was asked about that looked like an earlier find of its seed."""
-        config = SearchConfig(population=60, reducer="pca", skip_near_finds=skip)
-        behaviours = Behaviours(_one_cell, THRESHOLD)
-        _, loop = make_search(source, "1500q", config, behaviours=behaviours, near_duplicate=THRESHOLD)
+        config, behaviours = SearchConfig(population=60, reducer="pca"), Behaviours(_one_cell, THRESHOLD)
+        threshold = THRESHOLD if skip else None
+        _, loop = make_search(source, "1500q", config, behaviours=behaviours, near_duplicate=threshold)
         found: defaultdict[int, list[UInt8Array]] = defaultdict(list)
         like, ask = list[bool](), loop.evaluator.ask
 

@@ -19,11 +19,13 @@ from diffgen.sources.seeds import SeedsAndOperators
 from diffgen.sources.space import Box, Crossing, Mutating, Space, WithCategories, WithClass
 from diffgen.sources.tensor_space import (
     Bounds,
+    SpaceOperators,
+    TensorSpace,
+    gene_operators,
     polynomial_mutation,
     simulated_binary_crossover,
-    tensor_space,
 )
-from tests.search.on_tensors import CPU, FEWER, SEEDS, on, on_every_device, shell
+from tests.search.on_tensors import FEWER, SEEDS, on, on_every_device, shell
 
 
 class Given:
@@ -115,7 +117,7 @@ def test_repair_is_that_of_the_space(device: str, space: Space) -> None:
 @on_every_device
 def test_categories_are_crossed_and_mutated_as_on_arrays(device: str) -> None:
     space = WithCategories(Box(2), (5, 1))
-    own, rng = on(device, space), torch.Generator(device).manual_seed(0)
+    own, rng = on(device, space), np.random.default_rng(0)
     genes = torch.from_numpy(space.sample(8000, NumpyDraws(np.random.default_rng(0)))).to(device)
     parents = genes.reshape(2, 4000, -1)
     children = own.crossover(parents, Crossing(0.5, eta=15.0), rng)[..., 2]
@@ -131,13 +133,18 @@ def test_categories_are_crossed_and_mutated_as_on_arrays(device: str) -> None:
     assert (mutated[:, 3] == 0).all()
 
 
-def test_only_latent_vectors_have_a_form_for_tensors() -> None:
-    assert tensor_space(Codes(-np.ones(3), np.ones(3), None), CPU) is not None
-    assert tensor_space(SeedsAndOperators(50, 4, 2), CPU) is None
-
+def test_only_latent_vectors_are_crossed_on_a_gpu() -> None:
     class Stubborn(Box):
         def mutate(self, genes: Any, how: Mutating, rng: np.random.Generator) -> Any:
             return genes
 
-    assert tensor_space(Stubborn(3), CPU) is None
-    assert tensor_space(WithClass(Stubborn(3), 4), CPU) is None
+    latent = Codes(-np.ones(3), np.ones(3), None), shell(), WithClass(Box(3), 4)
+    others = SeedsAndOperators(50, 4, 2), Stubborn(3), WithClass(Stubborn(3), 4)
+    for device in ("cpu", "mps"):
+        assert all(
+            isinstance(gene_operators(each, torch.device(device)), SpaceOperators) for each in (*latent, *others)
+        )
+    for each in others:
+        assert isinstance(gene_operators(each, torch.device("cuda")), SpaceOperators)
+    if torch.cuda.is_available():
+        assert all(isinstance(gene_operators(each, torch.device("cuda")), TensorSpace) for each in latent)

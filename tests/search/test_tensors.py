@@ -1,4 +1,4 @@
-"""Whole searches on tensors repeat themselves, go on after a resume and find as much as those on arrays."""
+"""Whole searches over latent vectors on tensors repeat themselves, go on after a resume and find as much as others."""
 
 from __future__ import annotations
 
@@ -13,16 +13,22 @@ import torch
 from diffgen.config import SearchConfig, replace
 from diffgen.runs.arrays import read_arrays, write_arrays
 from diffgen.runs.triggers import TriggerTable
+from diffgen.search import problem
 from diffgen.search.archive import Archive
-from diffgen.search.engine import Nsga2Search
 from diffgen.search.loop import SearchLoop
-from diffgen.search.mating import ArrayMating
-from diffgen.search.tensor_mating import TensorMating
+from diffgen.search.nsga2 import Nsga2Search
 from diffgen.sources.gan import GanSource
-from tests.search.on_tensors import CPU
+from diffgen.sources.tensor_space import TensorSpace
+from tests.search.on_tensors import on
 
 MakeSearch = Callable[..., tuple[Nsga2Search, SearchLoop]]
-CONFIG = SearchConfig(population=40, reducer_dim=10, operators="tensors")
+CONFIG = SearchConfig(population=40, reducer_dim=10)
+
+
+@pytest.fixture
+def tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU, but on the processor."""
+    monkeypatch.setattr(problem, "gene_operators", lambda space, device: on("cpu", space))
 
 
 def pictures(loop: SearchLoop) -> np.ndarray:
@@ -30,6 +36,7 @@ def pictures(loop: SearchLoop) -> np.ndarray:
     return archive.images(np.arange(len(archive)))
 
 
+@pytest.mark.usefixtures("tensors")
 @pytest.mark.parametrize("niches", ["label_pair", "none"])
 def test_a_search_on_tensors_repeats_itself_and_goes_on_after_a_resume(
     make_search: MakeSearch, generator: Any, tmp_path: Any, niches: str
@@ -37,7 +44,7 @@ def test_a_search_on_tensors_repeats_itself_and_goes_on_after_a_resume(
     config = replace(CONFIG, niches=niches)
     parts: list[TriggerTable] = []
     whole, loop = make_search(generator, "400q", config)
-    assert isinstance(whole.algorithm.mating, TensorMating)
+    assert isinstance(whole.problem.operators, TensorSpace)
     loop.evaluator.archive._sink = parts.append
     states: list[tuple[dict[str, Any], int]] = []
 
@@ -61,21 +68,18 @@ def test_a_search_on_tensors_repeats_itself_and_goes_on_after_a_resume(
     assert np.array_equal(pictures(rest), pictures(loop))
 
 
-def test_a_search_on_tensors_finds_as_much_as_one_on_arrays(make_search: MakeSearch, generator: Any) -> None:
-    found: dict[str, list[int]] = {"tensors": [], "arrays": []}
-    for operators_on, counts in found.items():
+def test_a_search_on_tensors_finds_as_much(
+    make_search: MakeSearch, generator: Any, request: pytest.FixtureRequest
+) -> None:
+    found: dict[bool, list[int]] = {False: [], True: []}
+    for on_tensors, counts in found.items():
+        if on_tensors:
+            request.getfixturevalue("tensors")
         for seed in range(3):
-            _, loop = make_search(generator, "600q", replace(CONFIG, operators=operators_on), seed=seed)
+            _, loop = make_search(generator, "600q", CONFIG, seed=seed)
             loop.run()
             counts.append(len(pictures(loop)))
-    assert np.mean(found["tensors"]) == pytest.approx(np.mean(found["arrays"]), rel=0.25)
-
-
-def test_arrays_where_nobody_asks_or_genes_are_more_than_a_vector(make_search: MakeSearch, generator: Any) -> None:
-    for config in (replace(CONFIG, operators="auto"), replace(CONFIG, sharing="even")):
-        search, _ = make_search(generator, "40q", config)
-        assert isinstance(search.algorithm.mating, ArrayMating)
-        assert search.problem.place == CPU
+    assert np.mean(found[True]) == pytest.approx(np.mean(found[False]), rel=0.25)
 
 
 @pytest.mark.gpu
@@ -83,8 +87,8 @@ def test_arrays_where_nobody_asks_or_genes_are_more_than_a_vector(make_search: M
 def test_on_a_gpu_tensors_are_chosen_and_pictures_stay_there(make_search: MakeSearch, generator: Any) -> None:
     device = torch.device("cuda")
     source = GanSource(deepcopy(generator.network), device=device)
-    search, loop = make_search(source, "200q", replace(CONFIG, operators="auto"), device=device)
+    search, loop = make_search(source, "200q", CONFIG, device=device)
     loop.run()
-    assert isinstance(search.algorithm.mating, TensorMating)
+    assert isinstance(search.problem.operators, TensorSpace)
     for name in ("X", "F", "crowding", "images"):
-        assert search.algorithm.pop.column(name).device.type == "cuda"
+        assert search.population[name].device.type == "cuda"

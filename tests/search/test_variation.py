@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,114 +14,93 @@ from pymoo.operators.mutation.pm import PM
 
 from diffgen.config import SearchConfig, replace
 from diffgen.runs.triggers import TriggerTable
-from diffgen.search.diversity import Diversity, PixelEmbedding
-from diffgen.search.engine import Nsga2Search
-from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
-from diffgen.search.operators import SpaceCrossover, SpaceMutation, SpaceRepair, SpaceSampling
-from diffgen.search.problem import GeneProblem
+from diffgen.search.mating import Mating
+from diffgen.search.nsga2 import Nsga2Search
 from diffgen.sources.base import Source
+from diffgen.sources.draws import NumpyDraws
 from diffgen.sources.gan import GanSource
-from diffgen.sources.space import Crossing, Mutating, random_genes
+from diffgen.sources.space import Crossing, Mutating, NormalShell, random_genes
+from diffgen.sources.tensor_space import SpaceOperators
 
 CONFIG = SearchConfig(population=40, reducer_dim=10)
-MakeEvaluator = Callable[..., Evaluator]
-
-
-def problem_of(generator: Source, evaluator: Evaluator, config: SearchConfig = CONFIG) -> GeneProblem:
-    diversity = Diversity(evaluator.archive, config, space=PixelEmbedding(), seed=0, device=torch.device("cpu"))
-    return GeneProblem(generator, evaluator.archive, diversity, config)
 
 
 def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def crossover(probability: float = 0.9, gene_probability: float = 0.5) -> SpaceCrossover:
-    return SpaceCrossover(probability, Crossing(gene_probability, eta=15.0))
+def children_of(X: np.ndarray, source: Source, prior: str = "generator", **settings: float) -> np.ndarray:
+    """Two of each two rows, one after the other."""
+    config = SearchConfig(**{"crossover_probability": 0.0, "mutation_probability": 0.0, **settings})
+    space = source.space.searched(prior, 3.0)
+    mating = Mating(SpaceOperators(space), config)
+    made = mating.children({"X": torch.from_numpy(X)}, torch.arange(len(X)), rng(1)).numpy()
+    # first children come first
+    return made.reshape(2, len(X) // 2, -1).swapaxes(0, 1).reshape(X.shape)
 
 
-def mutation(
-    probability: float = 1.0, gene_probability: float = 0.1, category_probability: float = 0.05
-) -> SpaceMutation:
-    return SpaceMutation(probability, Mutating(gene_probability, category_probability, eta=20.0))
-
-
-def test_without_a_class_the_operators_are_pymoos_own(make_evaluator: MakeEvaluator, generator: GanSource) -> None:
-    problem = problem_of(generator, make_evaluator())
-    plain = Problem(n_var=16, n_obj=2, xl=-3.0, xu=3.0)
-    parents = Population.new(X=rng().uniform(-3, 3, (40, 16)))
-    pairs = np.arange(40).reshape(20, 2)
-    ours = crossover().do(problem, parents, pairs, random_state=rng(1)).get("X")
-    theirs = SBX(prob=0.9, prob_var=0.5, eta=15.0).do(plain, parents, pairs, random_state=rng(1)).get("X")
+def test_without_a_class_the_operators_are_pymoos_own() -> None:
+    space, plain = NormalShell(16, 3.0), Problem(n_var=16, n_obj=2, xl=-3.0, xu=3.0)
+    X = rng().uniform(-3, 3, (40, 16))
+    pairs, parents = np.arange(40).reshape(20, 2), Population.new(X=X)
+    ours = space.crossover(X[pairs.T], Crossing(0.5, eta=15.0), rng(1)).reshape(40, 16)
+    crossing = SBX(prob=1.0, prob_var=0.5, eta=15.0)
+    assert np.array_equal(ours, crossing._do(plain, X[pairs.T], random_state=rng(1)).reshape(40, 16))
+    ours = space.mutate(X, Mutating(0.1, 0.05, eta=20.0), rng(2))
+    theirs = PM(prob=1.0, prob_var=0.1, eta=20.0)._do(plain, parents.get("X"), random_state=rng(2))
     assert np.array_equal(ours, theirs)
-    ours = mutation().do(problem, parents, inplace=False, random_state=rng(2)).get("X")
-    theirs = PM(prob=1.0, prob_var=0.1, eta=20.0).do(plain, parents, inplace=False, random_state=rng(2)).get("X")
-    assert np.array_equal(ours, theirs)
 
 
-def test_shares_of_individuals_and_of_genes_are_two_things(make_evaluator: MakeEvaluator, generator: GanSource) -> None:
-    problem = problem_of(generator, make_evaluator())
-    parents = Population.new(X=rng().uniform(-2, 2, (2000, 16)))
-    pairs = np.arange(2000).reshape(1000, 2)
+def test_shares_of_individuals_and_of_genes_are_two_things(generator: GanSource) -> None:
+    X = rng().uniform(-2, 2, (2000, 16))
 
-    def shares(operator: Any, *given: Any) -> tuple[float, float]:
-        made = operator.do(problem, parents, *given, inplace=False, random_state=rng(1)).get("X")
-        # offspring come as all first children, then all second ones
-        before = parents.get("X") if not given else parents.get("X")[np.concatenate([pairs[:, 0], pairs[:, 1]])]
-        changed = made != before
+    def shares(**settings: float) -> tuple[float, float]:
+        changed = children_of(X, generator, "box", **settings) != X
         touched = changed.any(axis=1)
         return float(touched.mean()), float(changed[touched].mean())
 
-    individuals, genes = shares(mutation(probability=0.3, gene_probability=0.5))
+    individuals, genes = shares(mutation_probability=0.3, mutation_gene_probability=0.5)
     assert individuals == pytest.approx(0.3, abs=0.04)
     assert genes == pytest.approx(0.5, abs=0.04)
-    matings, genes = shares(crossover(probability=0.4, gene_probability=0.75), pairs)
+    matings, genes = shares(crossover_probability=0.4, crossover_gene_probability=0.75)
     assert matings == pytest.approx(0.4, abs=0.04)
     assert genes == pytest.approx(0.75, abs=0.04)
 
 
-def test_children_have_the_class_of_one_parent_each(make_evaluator: MakeEvaluator, conditional: Source) -> None:
-    problem = problem_of(conditional, make_evaluator())
-    X = SpaceSampling().do(problem, 400, random_state=rng()).get("X")
-    pairs = np.arange(400).reshape(200, 2)
-    children = crossover().do(problem, Population.new(X=X), pairs, random_state=rng(1)).get("X")
-    first, second = children[:200, -1], children[200:, -1]
+def test_children_have_the_class_of_one_parent_each(conditional: Source) -> None:
+    X = conditional.space.searched("generator", 3.0).sample(400, NumpyDraws(rng()))
+    children = children_of(X, conditional, crossover_probability=0.9)[:, -1].reshape(200, 2)
     parents = X[:, -1].reshape(200, 2)
-    assert np.array_equal(np.sort(np.stack([first, second], axis=1)), np.sort(parents))
+    assert np.array_equal(np.sort(children, axis=1), np.sort(parents, axis=1))
     differ = parents[:, 0] != parents[:, 1]
-    swapped = (first != parents[:, 0])[differ].mean()
+    swapped = (children[:, 0] != parents[:, 0])[differ].mean()
     assert 0.3 < swapped < 0.6  # half of the nine tenths that are crossed
 
 
-def test_mutation_draws_another_class_now_and_then(make_evaluator: MakeEvaluator, conditional: Source) -> None:
-    problem = problem_of(conditional, make_evaluator())
-    X = SpaceSampling().do(problem, 4000, random_state=rng()).get("X")
-    before, after = (
-        X[:, -1],
-        mutation(category_probability=0.2).do(problem, Population.new(X=X.copy()), random_state=rng(1)).get("X")[:, -1],
-    )
+def test_mutation_draws_another_class_now_and_then(conditional: Source) -> None:
+    X = conditional.space.searched("generator", 3.0).sample(4000, NumpyDraws(rng()))
+    before = X[:, -1]
+    after = children_of(X, conditional, mutation_probability=1.0, mutation_class_probability=0.2)[:, -1]
     assert (after != before).mean() == pytest.approx(0.2, abs=0.03)
     assert set(after.tolist()) == set(map(float, range(conditional.classes)))
     # every other class is as likely as any
     steps = ((after - before) % conditional.classes)[after != before]
     assert np.bincount(steps.astype(int), minlength=10)[1:].min() > 50
-    still = mutation(category_probability=0.0).do(problem, Population.new(X=X.copy()), random_state=rng(1)).get("X")
-    assert np.array_equal(still[:, -1], before)
+    still = children_of(X, conditional, mutation_probability=1.0, mutation_class_probability=0.0)[:, -1]
+    assert np.array_equal(still, before)
 
 
-def test_sampling_keeps_to_the_prior_and_repair_leaves_the_class_alone(
-    make_evaluator: MakeEvaluator, conditional: Source
-) -> None:
-    problem = problem_of(conditional, make_evaluator())
-    X = SpaceSampling().do(problem, 3000, random_state=rng()).get("X")
+def test_sampling_keeps_to_the_prior_and_repair_leaves_the_class_alone(conditional: Source) -> None:
+    space = conditional.space.searched("generator", 3.0)
+    X = space.sample(3000, NumpyDraws(rng()))
     genes, classes = X[:, :-1], X[:, -1]
     bound, spread = (3.0, 1.0) if conditional.prior == "normal" else (1.0, 1 / np.sqrt(3))
     assert np.abs(genes).max() <= bound
     assert genes.std() == pytest.approx(spread, abs=0.02)
     assert np.bincount(classes.astype(int), minlength=10).min() > 200
     assert np.array_equal(classes, classes.round())
-    repaired = SpaceRepair()._do(problem, np.column_stack([genes * 5, classes]))
+    repaired = space.repair(np.column_stack([genes * 5, classes]))
     assert np.array_equal(repaired[:, -1], classes)
     assert np.abs(repaired[:, :-1]).max() <= bound
 

@@ -16,7 +16,7 @@ from diffgen.sweeps.plan import read_plan
 _PAIR = '[[pairs]]\nname = "one"\nmodels = ["a.pt", "b.onnx"]\ndata = "digits"\n'
 _GOOD = f"""
 output = "sweeps/first"
-techniques = ["seeds", "dflare"]
+techniques = ["diffgan", "dflare"]
 seeds = [1, 2, 3]
 budgets = ["200q", "1m,500q"]
 {_PAIR}
@@ -45,7 +45,7 @@ def test_the_cells_are_the_product_of_all_that_is_listed(tmp_path: Path) -> None
     assert plan.output == tmp_path / "sweeps" / "first"
     assert len(plan.cells) == 2 * 2 * 3 * 2
     first, last = plan.cells[0], plan.cells[-1]
-    assert first.name == "one-seeds-200q-1"
+    assert first.name == "one-diffgan-200q-1"
     assert first.models == (str(tmp_path / "a.pt"), str(tmp_path / "b.onnx"))
     assert last.name == "two-dflare-1m+500q-3"
     assert last.models == ("/models/c.pt", "http://host/v2/models/d", str(tmp_path / "e.pt"))
@@ -60,18 +60,18 @@ def test_every_technique_has_its_first_seed_before_any_has_its_second(tmp_path: 
     cells = read_plan(write(tmp_path, _GOOD)).cells
     assert [each.seed for each in cells] == sorted([1, 2, 3] * 8)
     assert [each.name for each in cells[:5]] == [
-        "one-seeds-200q-1",
-        "one-seeds-1m+500q-1",
+        "one-diffgan-200q-1",
+        "one-diffgan-1m+500q-1",
         "one-dflare-200q-1",
         "one-dflare-1m+500q-1",
-        "two-seeds-200q-1",
+        "two-diffgan-200q-1",
     ]
 
 
 _BAD = {
     "no TOML": "output =",
     "no pairs": 'output = "x"',
-    "an unknown key": f'output = "x"\ntechnique = "seeds"\n{_PAIR}',
+    "an unknown key": f'output = "x"\ntechnique = "diffgan"\n{_PAIR}',
     "an unknown key of a pair": f'output = "x"\n{_PAIR}model = "c"\n',
     "no output": _PAIR,
     "one model": 'output = "x"\n[[pairs]]\nname = "one"\nmodels = ["a"]\ndata = "digits"\n',
@@ -116,7 +116,7 @@ def test_a_folder_as_the_file(tmp_path: Path, told: Callable[..., None]) -> None
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["done", "open"]), st.integers(0, 100)), max_size=12))
 def test_medians_are_over_the_seeds_that_are_done(given: list[tuple[str, str, int]]) -> None:
     outcomes = [
-        Outcome("run", pair, "seeds", "9q", seed, status, behaviours=value if status == "done" else None)
+        Outcome("run", pair, "diffgan", "9q", seed, status, behaviours=value if status == "done" else None)
         for seed, (pair, status, value) in enumerate(given)
     ]
     for (pair, _, _), count, values in medians(outcomes):

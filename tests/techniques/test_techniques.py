@@ -24,7 +24,7 @@ from tests.techniques.encoding_sources import BrightScorer, PixelSource
 
 
 def test_every_technique_has_a_default_preset() -> None:
-    ours = "argus as_is dflare diffchaser diffgan diverget drfuzz giftbench latte random_latent real_data seeds sinvad"
+    ours = "argus as_is dflare diffchaser diffgan diverget drfuzz giftbench latte random_latent real_data sinvad"
     assert technique_names() == tuple(ours.split())
     assert technique_names() == tuple(sorted(TECHNIQUES))
     for name in technique_names():
@@ -55,7 +55,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones(technique: str, name: s
 
 def test_only_diffgan_with_or_without_a_gan_asks_filters_in_the_search() -> None:
     able = [name for name in technique_names() if technique_class(name).asks_filters]
-    assert able == ["diffgan", "seeds"]
+    assert able == ["diffgan"]
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ def test_from_files_to_a_zip(opened: Callable[..., Any], place: Place, tmp_path:
     page.get_by_label("Budget").locator("visible=true").fill(_FOREVER)
     page.get_by_label("Name of the run").locator("visible=true").fill("way")
     page.get_by_role("button", name="More settings").click()
-    choose(page, "Technique", "seeds")
+    choose(page, "Technique", "diffgan")
     page.get_by_label("Every other setting").fill("data_labels=ignore\nfilters.names=[]\nsearch.population=50")
     page.get_by_role("button", name="Start the search").click()
     # those of the run that was chosen before are there until the new one is

@@ -35,7 +35,6 @@ from diffgen.workflows.resume import resume
 CLASSES, KINDS = 10_000, 1_000
 NAMES = tuple(f"kind {number % KINDS} of digit {number // KINDS}" for number in range(CLASSES))
 SMALL = CompareConfig(
-    technique="seeds",
     budget=Budget(queries=1_500),
     device="cpu",
     filters=FilterConfig(names=("ssim",), filters={"reconstruction": {"training_steps": 80}}),

@@ -49,7 +49,7 @@ _MADE_OF = {
 def test_a_sweep_is_gone_on_with_and_names_what_fails(model_files: dict[str, Path], tmp_path: Path) -> None:
     pair = f'models = ["{model_files["a"]}", "{model_files["b"]}"]\ndata = "digits:test"\n'
     file = tmp_path / "sweep.toml"
-    beginning = 'output = "out"\ntechniques = ["seeds"]\nbudgets = ["60q"]\n'
+    beginning = 'output = "out"\ntechniques = ["diffgan"]\nbudgets = ["60q"]\n'
     file.write_text(f'{beginning}seeds = [1]\n[[pairs]]\nname = "one"\n{pair}{_SETTINGS}')
     first = sweep(file)
     assert [each.status for each in first.outcomes] == ["done"]
@@ -69,7 +69,7 @@ def test_a_sweep_is_gone_on_with_and_names_what_fails(model_files: dict[str, Pat
     assert rows[2]["seed"] == "2"
     page = Path(second.report).read_text()
     assert "2 of 4 comparisons are done" in page
-    assert 'href="runs/one-seeds-60q-2/report.html"' in page
+    assert 'href="runs/one-diffgan-60q-2/report.html"' in page
 
 
 @pytest.mark.slow
@@ -80,7 +80,7 @@ def test_a_comparison_with_an_address_is_gone_on_with(
     run, file = tmp_path / "run", tmp_path / "sweep.toml"
     with OipServer({"b": onnx_model(model_files["b"])}, binary=True) as server:
         file.write_text(
-            'output = "out"\ntechniques = ["seeds"]\nbudgets = ["400q"]\nseeds = [1]\n[[pairs]]\nname = "one"\n'
+            'output = "out"\ntechniques = ["diffgan"]\nbudgets = ["400q"]\nseeds = [1]\n[[pairs]]\nname = "one"\n'
             f'models = ["{model_files["a"]}", "{server.address("b")}"]\ndata = "digits:test"\n{_SETTINGS}'
         )
         (cell,) = read_plan(file).cells
@@ -100,7 +100,7 @@ def test_a_sweep_on_a_ray_cluster(model_files: dict[str, Path], tmp_path: Path, 
     (tmp_path / "cut.pt").write_bytes(model_files["a"].read_bytes()[:1_000])
     cut = f'models = ["cut.pt", "{model_files["b"]}"]\ndata = "digits:test"\n'
     file.write_text(
-        'output = "out"\ntechniques = ["seeds"]\nbudgets = ["60q"]\nseeds = [1, 2]\n'
+        'output = "out"\ntechniques = ["diffgan"]\nbudgets = ["60q"]\nseeds = [1, 2]\n'
         f'[[pairs]]\nname = "one"\n{models}[[pairs]]\nname = "cut"\n{cut}{_SETTINGS}'
     )
     result = sweep(file, workers=2, ray=ray_cluster.address)
@@ -168,7 +168,7 @@ def test_what_comparisons_warn_of_is_said_and_written(tmp_path: Path, monkeypatc
     """Also where nothing is heard of them while they run, as on a cluster: a run keeps its own warnings."""
 
     def run(events: Listener, cell: Cell, run: Path, *arguments: Any) -> None:
-        if cell.technique == "seeds":
+        if cell.technique == "diffgan":
             events(Message("warning", "Model A is slow."))
             events(Message("warning", "Model A sees grey."))
         kept = ["Model A sees grey.", f"Seed {cell.seed} finds little."]
@@ -179,7 +179,7 @@ def test_what_comparisons_warn_of_is_said_and_written(tmp_path: Path, monkeypatc
     for name in ("a", "b"):
         (tmp_path / name).write_text(name)
     file.write_text(
-        'output = "out"\ntechniques = ["dflare", "seeds"]\nseeds = [1, 2]\nbudgets = ["9q"]\n'
+        'output = "out"\ntechniques = ["dflare", "diffgan"]\nseeds = [1, 2]\nbudgets = ["9q"]\n'
         f'[[pairs]]\nname = "one"\n{pair}[[pairs]]\nname = "two"\n{pair}'
     )
     monkeypatch.setattr(_Sweep, "_calls", lambda self: (Here(), 1, 1))
@@ -189,10 +189,10 @@ def test_what_comparisons_warn_of_is_said_and_written(tmp_path: Path, monkeypatc
     assert warned == [
         "one-dflare-9q-1: Model A sees grey.",
         "one-dflare-9q-1: Seed 1 finds little.",
-        "one-seeds-9q-1: Model A is slow.",
+        "one-diffgan-9q-1: Model A is slow.",
         "two-dflare-9q-1: Model A sees grey.",
         "two-dflare-9q-1: Seed 1 finds little.",
-        "two-seeds-9q-1: Model A is slow.",
+        "two-diffgan-9q-1: Model A is slow.",
         "one-dflare-9q-2: Seed 2 finds little.",
         "two-dflare-9q-2: Seed 2 finds little.",
     ]
@@ -217,7 +217,7 @@ _FAILS = {
 def test_what_fails_for_sure_is_said_before_anything_runs(case: str, tmp_path: Path, told: Callable[..., None]) -> None:
     file = plan_of(tmp_path, f'[[pairs]]\nname = "two"\n{_FAILS[case]}')
     (tmp_path / "c").write_text("no model c")
-    file.write_text(f'techniques = ["seeds", "dflare"]\nseeds = [1, 2]\n{file.read_text()}')
+    file.write_text(f'techniques = ["diffgan", "dflare"]\nseeds = [1, 2]\n{file.read_text()}')
     with pytest.raises(UserError) as caught:
         sweep(file)
     assert str(caught.value).startswith("The comparison two-")
@@ -228,14 +228,14 @@ def test_what_fails_for_sure_is_said_before_anything_runs(case: str, tmp_path: P
 def test_every_cause_is_said_once(tmp_path: Path) -> None:
     file = plan_of(tmp_path)
     pairs = [f'[[pairs]]\nname = "{number}"\n{text}' for number, text in enumerate(_FAILS.values())]
-    file.write_text(f'techniques = ["seeds", "dflare"]\nseeds = [1, 2]\noutput = "out"\n{"".join(pairs)}')
+    file.write_text(f'techniques = ["diffgan", "dflare"]\nseeds = [1, 2]\noutput = "out"\n{"".join(pairs)}')
     (tmp_path / "c").write_text("no model c")
     with pytest.raises(UserError) as caught:
         sweep(file)
-    assert "0-seeds-60s-1 and 3 more" in str(caught.value)
+    assert "0-diffgan-60s-1 and 3 more" in str(caught.value)
     data, twice, models = caught.value.__notes__
-    assert "1-seeds-60s-1 and 3 more" in data
-    assert "2-seeds-60s-1 and 3 more" in twice
+    assert "1-diffgan-60s-1 and 3 more" in data
+    assert "2-diffgan-60s-1 and 3 more" in twice
     assert "2-dflare-60s-1 and 3 more" in models
 
 

@@ -15,20 +15,14 @@ from diffgen.runs.arrays import read_arrays, write_arrays
 from diffgen.runs.triggers import TriggerTable
 from diffgen.search.archive import Archive
 from diffgen.search.behaviours import Behaviours
-from diffgen.search.engine import Nsga2Search
 from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
-from diffgen.search.operators import SpaceRepair, SpaceSampling
+from diffgen.search.nsga2 import Nsga2Search
+from diffgen.sources.draws import NumpyDraws
 from diffgen.sources.gan import GanSource
 
 CONFIG = SearchConfig(population=40, reducer_dim=10, min_cluster_size=3)
 Setup = Callable[..., tuple[Nsga2Search, SearchLoop]]
-
-
-@pytest.fixture
-def cells() -> Callable[[torch.Tensor], np.ndarray]:
-    """Three cells: by how much ink there is."""
-    return lambda images: (images.float().mean(dim=(1, 2, 3)) / 30).clamp(0, 2).to(torch.int64).numpy()
 
 
 @pytest.fixture
@@ -63,14 +57,14 @@ def test_every_individual_competes_with_up_to_date_objectives(setup: Setup) -> N
     generations = []
 
     def check() -> None:
-        problem, population = search.problem, search.algorithm.pop
-        pictures = population.column("images")
-        again = problem.diversity.score(pictures, population.column("archive_number")).numpy()
-        assert np.allclose(-population.get("F")[:, 1], again, atol=1e-6)
+        problem, population = search.problem, search.population
+        pictures = population["images"]
+        again = problem.diversity.score(pictures, population["archive_number"]).numpy()
+        assert np.allclose(-population["F"][:, 1].numpy(), again, atol=1e-6)
         probabilities = torch.stack([m.predict(pictures) for m in loop.evaluator.black_boxes], dim=1).numpy()
         for row, (p, q) in enumerate(probabilities):
             expected = np.sqrt(((p - q) ** 2).sum()) + (p.argmax() != q.argmax())
-            assert -population.get("F")[row, 0] == pytest.approx(expected, abs=1e-5)
+            assert -population["F"][row, 0].item() == pytest.approx(expected, abs=1e-5)
         generations.append(problem.diversity.version)
 
     loop.run(on_generation=check)
@@ -137,14 +131,14 @@ def test_one_objective_alone(setup: Setup, objectives: str) -> None:
     search, loop = setup("300q", config=replace(CONFIG, objectives=objectives))
     loop.run()
     evaluator = loop.evaluator
-    assert search.algorithm.pop.get("F").shape == (40, 1)
+    assert search.population["F"].shape == (40, 1)
     assert evaluator.queries == 300
     # the diversity is not even computed when it is no objective
     assert (search.problem.diversity.version > 0) == (objectives == "diversity")
     state = search.checkpoint()
     again, _ = setup("300q", config=replace(CONFIG, objectives=objectives), archive=evaluator.archive)
     again.restore(state)
-    assert np.array_equal(again.algorithm.pop.get("F"), search.algorithm.pop.get("F"))
+    assert torch.equal(again.population["F"], search.population["F"])
 
 
 def test_a_search_ends_when_nothing_new_is_found(setup: Setup) -> None:
@@ -156,22 +150,6 @@ def test_a_search_ends_when_nothing_new_is_found(setup: Setup) -> None:
     assert loop.saturated
     assert evaluator.queries < 5000
     assert evaluator.queries - evaluator.behaviours.latest_query >= 300
-
-
-def test_niches_by_behaviour(setup: Setup, cells: Callable[[torch.Tensor], np.ndarray]) -> None:
-    search, loop = setup("600q", config=replace(CONFIG, niches="behaviour"), behaviours=Behaviours(cells, 0.95))
-    loop.run()
-    evaluator = loop.evaluator
-    population = search.algorithm.pop
-    numbers = population.get("archive_number").astype(np.int64)
-    found = numbers >= 0
-    labels = evaluator.archive.labels()[numbers[found]]
-    keys = np.column_stack([labels, cells(torch.from_numpy(evaluator.archive.images(numbers[found])))])
-    niches = population.get("niche")
-    assert (niches[~found] == -1).all()
-    assert len(np.unique(niches[found])) == len(np.unique(keys, axis=0)) > 3
-    with pytest.raises(ValueError, match="cells"):
-        setup("600q", config=replace(CONFIG, niches="behaviour"))
 
 
 def test_a_checkpoint_is_plain_data(setup: Setup, tmp_path: Path) -> None:
@@ -195,13 +173,13 @@ def test_search_finds_more_than_the_first_population(setup: Setup) -> None:
 def test_prior_and_bounds_are_kept(setup: Setup) -> None:
     search, loop = setup("600q")
     loop.run()
-    genes = search.algorithm.pop.get("X")
+    genes = search.population["X"].numpy()
     assert np.abs(genes).max() <= CONFIG.bound
-    problem = search.problem
-    drawn = SpaceSampling().do(problem, 500, random_state=np.random.default_rng(0)).get("X")
+    space = search.problem.space
+    drawn = space.sample(500, NumpyDraws(np.random.default_rng(0)))
     assert abs(drawn.mean()) < 0.05
     assert abs(drawn.std() - 1) < 0.05
-    repaired = SpaceRepair()._do(problem, np.concatenate([0.1 * drawn, 3 * drawn, drawn]))
+    repaired = space.repair(np.concatenate([0.1 * drawn, 3 * drawn, drawn]))
     norms = np.linalg.norm(repaired, axis=1)
     assert norms.min() > 1.0
     assert norms.max() < 8.0
