@@ -20,7 +20,7 @@ from torch import nn
 
 from diffgen.config import MAX_MODELS, Preprocessing, from_dict, roles
 from diffgen.errors import UserError
-from diffgen.features.pretrained import MEAN, SIDE, STD, Vgg16
+from diffgen.features.pretrained import MEAN, STD, VGG_SIDE, Vgg16
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
 from diffgen.models.untrusted import external_files
@@ -58,7 +58,7 @@ class Vgg16Network(nn.Module):
         pixels = images.to(torch.float32) / 255
         if pixels.shape[1] == 1:
             pixels = pixels.expand(-1, 3, -1, -1)
-        pixels = F.interpolate(pixels, (SIDE, SIDE), mode="bilinear", align_corners=False)
+        pixels = F.interpolate(pixels, (VGG_SIDE, VGG_SIDE), mode="bilinear", align_corners=False)
         features: torch.Tensor = self.network((pixels - self.mean) / self.std)
         return features.flatten(1)
 
