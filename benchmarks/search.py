@@ -46,7 +46,7 @@ from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
 from diffgen.filters import FilterPipeline
 from diffgen.judging.verdicts import judge_triggers
-from diffgen.metrics.effective_number import effective_number
+from diffgen.metrics.figures import effective_number
 from diffgen.metrics.significance import mann_whitney
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model

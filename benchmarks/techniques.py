@@ -54,7 +54,7 @@ from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
 from diffgen.labels.store import UNLABELLED
 from diffgen.metrics.coefficient_of_variation import coefficient_of_variation
-from diffgen.metrics.equal_subsets import equal_subsets
+from diffgen.metrics.geometric_diversity import equal_subsets
 from diffgen.metrics.intervals import exact_interval, mean_over_runs
 from diffgen.metrics.pixel_entropy import pixel_entropy
 from diffgen.metrics.significance import mann_whitney

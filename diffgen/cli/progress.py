@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
+
+from rich.console import RenderableType
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from diffgen.cli.signals import INTERRUPTED
 from diffgen.cli.streams import spelled_out
@@ -21,6 +25,25 @@ from diffgen.wording import percent
 _LOG_SECONDS = 10.0  # between two lines of one stage in a log
 _SILENT_SECONDS = 2.0  # a stage that is over sooner leaves no line in a log
 _PER_SECOND, _SHARE = "_per_s", "_share"
+
+
+class Bars(Progress):
+    """rich's bars; a task's field ``figures`` is shown below its bar."""
+
+    @classmethod
+    def get_default_columns(cls) -> tuple[TextColumn | BarColumn | TaskProgressColumn | TimeRemainingColumn, ...]:
+        return (
+            TextColumn("{task.description}", markup=False),  # it may hold the name of a stranger's file
+            BarColumn(bar_width=24),
+            TaskProgressColumn(),
+            TimeRemainingColumn(compact=True),
+        )
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        for task in self.tasks:
+            yield self.make_tasks_table([task])
+            if task.fields["figures"]:
+                yield Text(f"  {task.fields['figures']}", overflow="fold")
 
 
 class TerminalListener:
@@ -98,7 +121,7 @@ class _Shown(Protocol):
 
 class _Bar:
     def __init__(self, console: Any, event: StageStarted) -> None:
-        from diffgen.cli.bars import Bars
+        from diffgen.cli.progress import Bars
 
         self._bars = Bars(console=console, transient=False)
         self._total = event.total

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from diffgen.comparison.measured_diversity import measure_diversity
 from diffgen.comparison.plan import Prepared
 from diffgen.comparison.requirements import asks_filters_in_search
 from diffgen.comparison.technique_run import SearchOutcome
 from diffgen.data.split import DataSplit
 from diffgen.events import Progress
+from diffgen.features.base import FeatureExtractor
 from diffgen.filters import FilterPipeline, FilterVerdicts, SsimFilter, filter_warnings
 from diffgen.judging.shown import choose_shown
 from diffgen.metrics.counting import CONFIRMED_BATCH, CONFIRMED_SINGLE, UNCONFIRMED
+from diffgen.metrics.geometric_diversity import DRAWS, geometric_diversity, over_equal_subsets
 from diffgen.models import BlackBox
 from diffgen.runs.figures import Calibration, FilterFigures
 from diffgen.runs.results import RunResults, counted, many_figures, verdicts_rest_on, write_results
@@ -191,3 +194,42 @@ def _nearest_real(pipeline: FilterPipeline, split: DataSplit, images: UInt8Array
         ssim = SsimFilter()
         ssim.fit(split.reference)
     return split.reference[ssim.nearest(torch.from_numpy(images))[1]].numpy()
+
+
+SUBSET = 50  # pictures of a draw; published are 1,000, but more than the encoder has features (64) span no volume
+_ENCODED = 2_000  # encode at most this many random pictures; the 30 draws of 50 need 1,500
+
+
+def measure_diversity(encoder: FeatureExtractor, found: torch.Tensor, real: torch.Tensor) -> dict[str, Any] | None:
+    """Geometric diversity of found pictures and of real images, each over random subsets of one size.
+
+    Features are brought to length 1: a picture is then told from others by what it shows, not by how much ink it has,
+    and the value is at most 0, which mutually orthogonal features have.
+
+    Args:
+        found: uint8 (N, C, H, W), without near-duplicates, of which two would decide over a volume alone.
+        real: uint8 (n, C, H, W).
+
+    Returns:
+        JSON values: name of the features, size and number of the draws, and mean and standard deviation over them for
+        ``found`` and ``real``; None for fewer than ``SUBSET`` pictures of either, or where a draw has no volume.
+    """
+    if min(len(found), len(real)) < SUBSET:
+        return None
+    values = over_equal_subsets(
+        [_directions(encoder, each) for each in (found, real)], geometric_diversity, size=SUBSET
+    )
+    if not np.isfinite(values).all():
+        return None
+    figures = {
+        name: {"mean": round(float(each.mean()), 3), "deviation": round(float(each.std(ddof=1)), 3)}
+        for name, each in zip(("found", "real"), values, strict=True)
+    }
+    return {"features": encoder.name, "size": SUBSET, "draws": DRAWS, **figures}
+
+
+def _directions(encoder: FeatureExtractor, images: torch.Tensor) -> NDArray[np.float64]:
+    """float64 (N or fewer, d): features of length 1 of images drawn at random."""
+    rows = random_rows(len(images), _ENCODED)
+    features = encoder.encode(images[torch.from_numpy(rows)]).double()
+    return np.asarray(torch.nn.functional.normalize(features, dim=1).cpu().numpy())

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from diffgen.comparison.announcements import Announcements
+from diffgen.comparison.announcements import Announcements, Counting
 from diffgen.comparison.checkpoints import Checkpointer, newest_usable
 from diffgen.comparison.plan import Prepared
 from diffgen.comparison.technique_run import (
@@ -23,7 +23,6 @@ from diffgen.islands.begin import make_crew, refusal
 from diffgen.islands.collector import Collector
 from diffgen.islands.crew import Crew
 from diffgen.islands.island import config_of, ready
-from diffgen.islands.live import Live
 from diffgen.islands.messages import Event, Ready, Report, Tick
 from diffgen.search.archive import Archive
 from diffgen.techniques import technique_class
@@ -35,6 +34,51 @@ SECONDS_TO_START = 600.0
 _SECONDS_TO_STOP = 60.0
 _LONGEST_PAUSE = 60.0
 _SECONDS_BETWEEN_LOOKS = 0.25
+
+
+class Live:
+    """How far a search is; what :class:`diffgen.comparison.announcements.Announcements` asks of a loop.
+
+    Args:
+        collector: of the search.
+        seconds: tells how long it has searched.
+    """
+
+    def __init__(self, collector: Collector, seconds: Callable[[], float]) -> None:
+        self._collector, self._seconds = collector, seconds
+        self._asked: dict[int, int] = {}
+        self.evaluator: Counting = _Count(collector, lambda: self.queries)
+        self.saturation_queries = collector.saturation_queries
+
+    def tick(self, number: int, tick: Tick) -> None:
+        """Take in how far an island is."""
+        # a worker that does again what another had not reported has been that far before
+        self._asked[number] = max(tick.queries, self._asked.get(number, 0))
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of searching so far."""
+        return self._seconds()
+
+    @property
+    def queries(self) -> int:
+        """Queries of all islands."""
+        islands = self._collector.islands
+        return sum(max(each.queries, self._asked.get(number, 0)) for number, each in enumerate(islands))
+
+
+class _Count:
+    """The collector, with as many queries as were asked and not as were merged."""
+
+    def __init__(self, collector: Collector, queries: Callable[[], int]) -> None:
+        self._queries = queries
+        self.archive, self.behaviours = collector.archive, collector.behaviours
+        self.asks_filters = collector.asks_filters
+
+    @property
+    def queries(self) -> int:
+        """Of all islands."""
+        return self._queries()
 
 
 def search_on_islands(prepared: Prepared) -> SearchOutcome:

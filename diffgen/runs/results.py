@@ -125,7 +125,7 @@ class RunResults:
         validity: share of the triggers that are valid, or None without triggers.
         near_duplicate: Pearson's correlation of thumbnails from which on two triggers are near-duplicates, or None:
             these were not looked for.
-        geometric_diversity: see :func:`diffgen.comparison.measured_diversity.measure_diversity`; or None.
+        geometric_diversity: see :func:`diffgen.comparison.results.measure_diversity`; or None.
         warnings: what a user should know of the filters, one sentence each.
         calibration: of the filters.
         filters: in the order in which they are asked.

@@ -7,13 +7,13 @@ import re
 import signal
 import socket
 import threading
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.models.wording import reason
-from diffgen.workers.shares import share
 
 _SECONDS_TO_CONNECT = 5.0
 _OBJECT_STORE = 200 * 2**20  # bytes, of a cluster that is started for a run; reports are a few MB
@@ -162,3 +162,26 @@ class Cluster:
         if self._began:
             self.ray.shutdown()
             self._began = False
+
+
+_UNIT = 10_000  # Ray counts in ten-thousandths
+
+
+def share(places: Sequence[float], workers: int, wanted: float) -> float:
+    """The largest share of each worker at which all of them find a place, but no more than ``wanted``.
+
+    Args:
+        places: what each machine has (cores), or each GPU (1); a worker's share is taken from one of these.
+        workers: how many there are.
+        wanted: of each.
+
+    Returns:
+        a share in ten-thousandths, rounded down; 0: there is nothing to share, or too little.
+    """
+    units, most = [int(each * _UNIT) for each in places], int(wanted * _UNIT)
+    # a share that cannot be larger uses up one of the places: it is a whole fraction of that one
+    sizes = {most, *(unit // count for unit in units for count in range(1, workers + 1))}
+    for size in sorted(sizes, reverse=True):
+        if 0 < size <= most and sum(unit // size for unit in units) >= workers:
+            return size / _UNIT
+    return 0.0

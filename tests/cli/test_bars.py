@@ -6,7 +6,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from diffgen.cli.bars import Bars
+from diffgen.cli.progress import Bars
 
 
 def test_a_narrow_terminal_cuts_no_figure_off() -> None:

@@ -1,4 +1,4 @@
-"""diffgen.gan_training.batches"""
+"""diffgen.gan_training.trainer"""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import torch
 
 from diffgen.config import GanConfig
 from diffgen.gan_training.augmentation import augment
-from diffgen.gan_training.batches import Batches
 from diffgen.gan_training.networks import to_uint8
+from diffgen.gan_training.trainer import Batches
 from diffgen.types import ImageSet
 
 CPU = torch.device("cpu")

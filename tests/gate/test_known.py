@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diffgen.gate.known import nearest_known, spread_out
+from diffgen.workflows.check_stages import nearest_known, spread_out
 
 
 @given(st.integers(0, 12), st.integers(0, 12), st.integers(0, 10_000))

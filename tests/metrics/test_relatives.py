@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
 from diffgen.data import load
-from diffgen.metrics.close_vectors import CloseVectors
 from diffgen.metrics.near_duplicates import directions_of, near_duplicate_of
-from diffgen.metrics.relatives import divided, groups_of_relatives
+from diffgen.metrics.relatives import CloseVectors, divided, groups_of_relatives
 
 THRESHOLD = 0.95
 

@@ -13,9 +13,8 @@ from hypothesis.extra import numpy as arrays
 
 from diffgen.data import load
 from diffgen.metrics.coefficient_of_variation import coefficient_of_variation
-from diffgen.metrics.effective_number import effective_number
-from diffgen.metrics.equal_subsets import equal_subsets, over_equal_subsets
-from diffgen.metrics.geometric_diversity import geometric_diversity
+from diffgen.metrics.figures import effective_number
+from diffgen.metrics.geometric_diversity import equal_subsets, geometric_diversity, over_equal_subsets
 from diffgen.metrics.pixel_entropy import pixel_entropy
 
 features = arrays.arrays(

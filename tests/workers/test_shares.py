@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from diffgen.errors import UserError
 from diffgen.workers import ray_cluster
-from diffgen.workers.shares import share
+from diffgen.workers.ray_cluster import share
 from tests.recording import Recording
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from diffgen.comparison.measured_diversity import SUBSET, measure_diversity
+from diffgen.comparison.results import SUBSET, measure_diversity
 from diffgen.comparison.stages import CompareResult
 from diffgen.features import cells
 from diffgen.features.encoder import DomainEncoder
