@@ -22,9 +22,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmarks.significance import a12
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.events import Progress
-from diffgen.metrics.significance import a12
 from diffgen.metrics.ssim import structural_similarity
 from diffgen.origins import read_recipe
 from diffgen.runs.folder import RunFolder

@@ -34,6 +34,7 @@ import torch
 
 from benchmarks.published_loop import PublishedLoop
 from benchmarks.quick import add_quick, trained_as_asked
+from benchmarks.significance import mann_whitney
 from diffgen.comparison.filter_chain import make_pipeline
 from diffgen.comparison.image_source import prepare_source
 from diffgen.comparison.machine import resolve_batch_size, search_batch_size
@@ -47,7 +48,6 @@ from diffgen.features.cells import Cells
 from diffgen.filters import FilterPipeline
 from diffgen.judging.verdicts import judge_triggers
 from diffgen.metrics.figures import effective_number
-from diffgen.metrics.significance import mann_whitney
 from diffgen.models import BlackBox
 from diffgen.models import load as load_model
 from diffgen.runs.files import write_json

@@ -43,6 +43,7 @@ import torch
 from benchmarks.judge import Judge, judge_for
 from benchmarks.quick import add_quick, trained_as_asked
 from benchmarks.selector import SEEDS, divisions
+from benchmarks.significance import coefficient_of_variation, mann_whitney
 from diffgen.comparison.filter_chain import make_pipeline
 from diffgen.comparison.image_source import prepare_source
 from diffgen.comparison.jury import RealLabels, prepare_jury
@@ -53,11 +54,8 @@ from diffgen.events import Listener, Progress
 from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
 from diffgen.labels.store import UNLABELLED
-from diffgen.metrics.coefficient_of_variation import coefficient_of_variation
 from diffgen.metrics.geometric_diversity import equal_subsets
 from diffgen.metrics.intervals import exact_interval, mean_over_runs
-from diffgen.metrics.pixel_entropy import pixel_entropy
-from diffgen.metrics.significance import mann_whitney
 from diffgen.runs.files import write_json, write_text, write_whole
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.triggers import TriggerTable
@@ -67,7 +65,7 @@ from diffgen.selector.forest import fit_forest
 from diffgen.sources.base import FamilyContext
 from diffgen.sources.registry import SOURCES
 from diffgen.techniques import technique_class, technique_names
-from diffgen.types import Int64Array
+from diffgen.types import Int64Array, UInt8Array
 from diffgen.workers.calls import Ended, Function
 from diffgen.workers.processes import CallProcesses
 from diffgen.workflows.compare import compare
@@ -103,6 +101,27 @@ FIGURES = {
     "selector": "selector, balanced accuracy",
     "selector_plain": "selector, accuracy",
 }
+
+
+def pixel_entropy(images: UInt8Array) -> float:
+    """Entropy of the pixel values of all images together, each value taken as a count (DiffGAN, section 5.2).
+
+    It is no diversity of images: it grows with the number of inked pixels, and a set of copies scores as high as a
+    set of different images. It is here so that published figures can be compared with.
+
+    Args:
+        images: uint8 (N, C, H, W).
+
+    Returns:
+        nats; 0 for no images and for black ones.
+    """
+    levels = np.bincount(images.reshape(-1), minlength=256).astype(np.float64)
+    total = float(levels @ np.arange(256))
+    if total == 0:
+        return 0.0
+    # all pixels of one grey level have the same share
+    shares = np.arange(1, 256) / total
+    return float(-(levels[1:] * shares * np.log(shares)).sum())
 
 
 def figures(run: Path, data: str, training: str | None) -> dict[str, Any]:

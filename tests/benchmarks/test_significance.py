@@ -1,4 +1,4 @@
-"""diffgen.metrics.significance against pairs and ranks counted one by one."""
+"""benchmarks.significance against pairs and ranks counted one by one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diffgen.metrics.significance import a12, mann_whitney, wilcoxon
+from benchmarks.significance import a12, mann_whitney, wilcoxon
 
 figures = st.lists(st.integers(-20, 20), min_size=1, max_size=12)
 

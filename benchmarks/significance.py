@@ -69,3 +69,18 @@ def wilcoxon(first: ArrayLike, second: ArrayLike) -> Comparison:
         return Comparison(0.0, 1.0, a12(x, y))
     found = signed_rank(x, y)
     return Comparison(float(found.statistic), float(found.pvalue), a12(x, y))
+
+
+def coefficient_of_variation(figures: ArrayLike) -> float:
+    """Standard deviation (of a sample) over the absolute mean, for one figure a run.
+
+    Returns:
+        0 or more; NaN for fewer than two runs; inf for a mean of 0, unless all are 0, which gives 0.
+    """
+    values = np.asarray(figures, dtype=np.float64)
+    if len(values) < 2:
+        return np.nan
+    spread, mean = float(values.std(ddof=1)), abs(float(values.mean()))
+    if spread == 0:
+        return 0.0
+    return spread / mean if mean else np.inf
