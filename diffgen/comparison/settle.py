@@ -136,6 +136,7 @@ def settled_plan(request: Request, progress: Progress) -> Iterator[Plan]:
             models=recorded(models, specs),
             search=replace(asked.search, population=affordable_population(asked, models, images, progress)),
         )
+        where = _data_path(request.data)
         manifest = {
             "status": "running",
             "version": diffgen.__version__,
@@ -154,7 +155,7 @@ def settled_plan(request: Request, progress: Progress) -> Iterator[Plan]:
             "learned_from": answers,
             "data": {
                 "source": images.source,
-                "path": _data_path(request.data),
+                "path": where,
                 "sha256": as_read.digest,
                 "images": len(images),
                 **({"label_order": list(order)} if order else {}),
@@ -176,7 +177,7 @@ def settled_plan(request: Request, progress: Progress) -> Iterator[Plan]:
             open_folder,
             Objects(
                 tuple(None if isinstance(each, str | os.PathLike) else each for each in given),
-                request.data if _data_path(request.data) is None else None,
+                request.data if where is None else None,
                 specs,
                 in_use(),
             ),
