@@ -1,8 +1,8 @@
 """Changes values of a run folder at random; every verb that reads it says a sentence or works, never a traceback.
 
-    python -m benchmarks.fuzz_runs --seconds 300
+    python -m benchmarks.fuzz_runs RUN --seconds 300
 
-Copies of tests/assets/run-0.1.0, or of --run; one value of manifest.json, results.json, config.toml or an .npz changed
+Copies of a run; one value of manifest.json, results.json, config.toml or an .npz changed
 in each. What escapes as anything but an error of the user is printed with its seed; the exit code is then 1.
 """
 
@@ -29,7 +29,6 @@ from diffgen.workflows.export import export
 from diffgen.workflows.label import read_valid_triggers
 from diffgen.workflows.listing import draw_report
 
-RUN = Path(__file__).resolve().parent.parent / "tests" / "assets" / "run-0.1.0"
 _VALUES: tuple[Any, ...] = (
     *(None, True, "", "x", "../../x", "\0", "\ud800", [], {}, [[]], [1, "a"], {"a": 1}),
     *(0, -1, 1, 99, 2**31, 2**63, 10**30, -(10**30), 0.5, 1e308, float("nan"), float("inf"), -float("inf")),
@@ -114,7 +113,7 @@ def main(argv: list[str] | None = None) -> int:
     """Go on for some seconds; 1 when something escaped."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--run", type=Path, default=RUN)
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run that came to its end; it is not changed")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args(argv)
     until, seed, escaped = time.monotonic() + arguments.seconds, arguments.seed, 0

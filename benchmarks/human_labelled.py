@@ -75,7 +75,7 @@ class Scored:
         """bool (N,): what a chain keeps, its thresholds found on the held-out real images."""
         assert chain.names is not None
         columns = [self.names.index(name) for name in chain.names]
-        given = [getattr(chain, name).threshold for name in chain.names]
+        given = [chain.filters.get(name, {}).get("threshold") for name in chain.names]
         found = calibrate(
             self.held_out[:, columns], [np.nan if each is None else each for each in given], chain.false_alarm
         )

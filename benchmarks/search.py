@@ -39,7 +39,7 @@ from diffgen.comparison.filter_chain import make_pipeline
 from diffgen.comparison.image_source import prepare_source
 from diffgen.comparison.machine import resolve_batch_size, search_batch_size
 from diffgen.comparison.preflight import inspect_real_images, prepare_models
-from diffgen.config import Budget, CompareConfig, FilterConfig, SearchConfig
+from diffgen.config import Budget, CompareConfig, FilterConfig, SearchConfig, SourceConfig
 from diffgen.data import load as load_data
 from diffgen.data.split import DataSplit
 from diffgen.events import Progress
@@ -229,7 +229,7 @@ def geometric_diversity(cells: Cells, images: torch.Tensor) -> float | None:
 
 def run(arguments: argparse.Namespace) -> None:
     """All runs that are not there yet."""
-    config = trained_as_asked(CompareConfig(), quick=arguments.quick)
+    config = trained_as_asked(CompareConfig(source=SourceConfig(family="seeds")), quick=arguments.quick)
     budgets = []
     if arguments.seconds:
         budgets.append(Budget(seconds=arguments.seconds))

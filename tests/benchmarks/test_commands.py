@@ -36,16 +36,15 @@ def test_many_classes(bench: Bench) -> None:
     assert said.splitlines()[-1].startswith("| 1,000 |") and said.count("\n| ") == 1
 
 
-def test_page(bench: Bench, repository: Path) -> None:
-    said = bench("page", repository / "tests" / "assets" / "run-0.1.0-near-duplicates", "--triggers", 3_000)
+def test_page(bench: Bench, done_run: Path) -> None:
+    said = bench("page", done_run, "--triggers", 3_000)
     assert "3,000 triggers; memory grew" in said
     assert said.count("\n| ") == 10
 
 
 @pytest.mark.slow
-def test_large_run(bench: Bench, repository: Path, tmp_path: Path) -> None:
-    run = repository / "tests" / "assets" / "run-0.1.0-near-duplicates"
-    words = (run, tmp_path / "out", "--triggers", 3_000, "--only", "report", "export")
+def test_large_run(bench: Bench, done_run: Path, tmp_path: Path) -> None:
+    words = (done_run, tmp_path / "out", "--triggers", 3_000, "--only", "report", "export")
     said = bench("large_run", *words)
     assert "3,000: s | MiB" in said and said.count("\n| ") == 2
     assert sorted(each.name for each in (tmp_path / "out").iterdir()) == ["large.jsonl", "large.md"]
@@ -182,7 +181,7 @@ def test_scaling(bench: Bench, tmp_path: Path) -> None:
 
 
 def test_search(bench: Bench, models: tuple[Path, Path], tmp_path: Path) -> None:
-    variants = ("default", "post", "validity_objective", "random_latent", "features")
+    variants = ("default", "post", "random_latent", "features")
     words = ("--variants", *variants, "--queries", 200, "--seeds", 1, "--quick", "--out", tmp_path)
     said = bench("search", "run", "--pair", "digits", *models, "digits:test", *words)
     assert said.count('"queries": 200') == len(variants)

@@ -16,7 +16,7 @@ from diffgen.data import load
 from diffgen.metrics.ssim import moments, similarity_of, structural_similarity
 
 Images = NDArray[np.uint8]
-TOLERANCE = 1e-4
+TOLERANCE = 5e-4  # a variance in float32, of pictures of nearly one shade
 SHAPES = [(1, 28, 28), (3, 28, 28), (1, 32, 32), (3, 32, 32)]
 
 

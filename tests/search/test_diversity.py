@@ -268,13 +268,13 @@ def test_a_stratified_sample_takes_evenly_from_all_label_pairs() -> None:
 
 
 def test_the_default_search_finds_its_clustering_imported() -> None:
-    warm_up(preset("diffgan", "default"))
+    warm_up(preset("diffgan", "default").search)
     assert {"hdbscan", "sklearn.decomposition"} <= sys.modules.keys()
 
 
 @pytest.mark.slow  # UMAP is compiled
 def test_nothing_of_umap_is_left_to_compile() -> None:
-    config = preset("diffgan", "paper")
+    config = preset("diffgan", "paper").search
     warm_up(config)
     from numba.core import event
 

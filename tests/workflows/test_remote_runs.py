@@ -125,11 +125,11 @@ def test_the_query_budget_ends_the_search_and_leaves_enough_to_verify(
             model_files["a"],
             server.address("b"),
             data="digits:test",
-            config=limited(1500),
+            config=limited(1_900),
             output=tmp_path / "run",
             events=progress,
         )
-        assert server.images <= 1500
+        assert server.images <= 1_900
         assert 100 < result.queries < 600 and result.triggers > 0
         assert any("query budget of model b ended the search" in text for text in progress.heard)
         verdicts = RunFolder.open(tmp_path / "run").read_arrays("verdicts")
