@@ -155,7 +155,9 @@ def _check_nothing_else(path: Path) -> None:
     except OSError as error:
         raise UserError(f"The store {path} cannot be read ({error.strerror}); see who owns it.") from error
     pages = {f"{name.removesuffix('.safetensors')}.html" for name in names if name.endswith(".safetensors")}
-    others = [name for name in names if name != LOCK_NAME and name not in pages and not _BESIDE.fullmatch(name)]
+    just_made = {"store.json", "behaviours", "accepted"}  # by another process, since it was looked for
+    known = {LOCK_NAME, *pages, *just_made}
+    others = [name for name in names if name not in known and not _BESIDE.fullmatch(name)]
     if others:
         more = f" and {len(others) - 1:,} more" if len(others) > 1 else ""
         raise UserError(
