@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.significance import mean_over_runs
 from benchmarks.techniques import WAYS, read
-from diffgen.metrics.intervals import mean_over_runs
 
 PAIRS = {"structure": "M1, M2", "training-data": "M3, M4", "optimizer": "M5, M6", "hyper-parameters": "M7, M8"}
 # In one hour: triggers (Table 4), the test set's own (#TI), improvement in % (Table 6), validity with its interval

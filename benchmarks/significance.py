@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.stats
 from numpy.typing import ArrayLike
+
+from diffgen.metrics.intervals import CONFIDENCE
 
 
 @dataclass(frozen=True)
@@ -84,3 +88,26 @@ def coefficient_of_variation(figures: ArrayLike) -> float:
     if spread == 0:
         return 0.0
     return spread / mean if mean else np.inf
+
+
+def mean_over_runs(figures: Sequence[float]) -> tuple[float, float] | None:
+    """Ends of Student's interval of the mean of a figure over runs, of which each gives one figure.
+
+    It takes the figures of runs with different seeds for independent and about normally distributed, and may end
+    outside of what is possible for them, such as beyond 1 for a share.
+
+    Args:
+        figures: one of each run.
+
+    Returns:
+        None for fewer than two runs, from which nothing can be known of the others.
+    """
+    if len(figures) < 2:
+        return None
+    reach = (
+        float(scipy.stats.t.ppf((1 + CONFIDENCE) / 2, len(figures) - 1))
+        * float(np.std(figures, ddof=1))
+        / len(figures) ** 0.5
+    )
+    middle = float(np.mean(figures))
+    return middle - reach, middle + reach

@@ -43,7 +43,7 @@ import torch
 from benchmarks.judge import Judge, judge_for
 from benchmarks.quick import add_quick, trained_as_asked
 from benchmarks.selector import SEEDS, divisions
-from benchmarks.significance import coefficient_of_variation, mann_whitney
+from benchmarks.significance import coefficient_of_variation, mann_whitney, mean_over_runs
 from diffgen.comparison.filter_chain import make_pipeline
 from diffgen.comparison.image_source import prepare_source
 from diffgen.comparison.jury import RealLabels, prepare_jury
@@ -55,7 +55,7 @@ from diffgen.features import cells as cell_store
 from diffgen.features.cells import Cells
 from diffgen.labels.store import UNLABELLED
 from diffgen.metrics.geometric_diversity import equal_subsets
-from diffgen.metrics.intervals import exact_interval, mean_over_runs
+from diffgen.metrics.intervals import exact_interval
 from diffgen.runs.files import write_json, write_text, write_whole
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.triggers import TriggerTable

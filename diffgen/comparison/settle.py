@@ -84,7 +84,7 @@ class Request:
 def settled_plan(request: Request, progress: Progress) -> Iterator[Plan]:
     """The plan of a new run, whose folder nobody else can begin a run in while the block runs; nothing is written yet.
 
-    This alone makes the settings of a run.
+    This alone makes the settings of a run, but for the names of the filters, which the trained jury decides on.
 
     Raises:
         UserError: something that was asked for cannot be.

@@ -100,10 +100,6 @@ class FilterConfig:
                 "a name each."
             )
 
-    def with_filter(self, settings: Any) -> FilterConfig:
-        """The same with the settings of one filter, such as ``JurySettings(shown=6_000)``."""
-        return replace(self, filters=with_table(self.filters, settings))
-
 
 # "paper" is DiffGAN, section 3.6: SSIM of at least 0.4, and a discriminator whose threshold the paper leaves open
 FILTER_PRESETS = {

@@ -8,7 +8,6 @@ runs can tell how much a figure changes from run to run: what was found within o
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import scipy  # imports scipy.stats, which takes half a second, when it is first asked for
@@ -89,29 +88,6 @@ def simultaneous_paired_intervals(
     error = np.sqrt((first + second) - (first - second) ** 2 / total) / total
     reach = float(scipy.stats.norm.isf((1 - CONFIDENCE) / (2 * among))) * error
     return np.maximum(middle - reach, -1.0), np.minimum(middle + reach, 1.0)
-
-
-def mean_over_runs(figures: Sequence[float]) -> tuple[float, float] | None:
-    """Ends of Student's interval of the mean of a figure over runs, of which each gives one figure.
-
-    It takes the figures of runs with different seeds for independent and about normally distributed, and may end
-    outside of what is possible for them, such as beyond 1 for a share.
-
-    Args:
-        figures: one of each run.
-
-    Returns:
-        None for fewer than two runs, from which nothing can be known of the others.
-    """
-    if len(figures) < 2:
-        return None
-    reach = (
-        float(scipy.stats.t.ppf((1 + CONFIDENCE) / 2, len(figures) - 1))
-        * float(np.std(figures, ddof=1))
-        / len(figures) ** 0.5
-    )
-    middle = float(np.mean(figures))
-    return middle - reach, middle + reach
 
 
 def share_beyond_largest(of: int) -> float:

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from benchmarks.significance import mean_over_runs
 from diffgen.metrics.intervals import (
     clustered_interval,
     exact_interval,
-    mean_over_runs,
     paired_difference_interval,
     share_beyond_largest,
     simultaneous_paired_intervals,
