@@ -14,7 +14,7 @@ from diffgen.ui import tab_label
 from diffgen.ui.labelling import Sheets
 from diffgen.ui.place import Place
 from diffgen.ui.shared import Shared
-from diffgen.ui.tab_label import known_html, sheet_html
+from diffgen.ui.tab_label import known_html
 from tests.ui.steps import go
 
 playwright = pytest.importorskip("playwright.sync_api", reason="pip install 'diffgen[test]' brings it")
@@ -134,22 +134,19 @@ def test_a_late_drawing_takes_no_count_back(
 ) -> None:
     """Ada leaves the field of her name, the sheet is drawn again, and she labels before that drawing is shown."""
     page, sheets = labelling("late", 4)
-    drawn: list[str] = []
-    counted, shown = threading.Event(), threading.Event()
-
-    def drawing(shared: Shared, name: str | None, who: str) -> Markup:
-        drawn.append(who)
-        return sheet_html(shared, name, who)
+    left, counted, shown = threading.Event(), threading.Event(), threading.Event()
 
     def known(shared: Shared, name: str | None) -> Markup:  # the last of what is drawn: people were counted
-        if drawn.count("Ada") == 3:
+        if left.is_set():
             counted.set()
             assert shown.wait(1200)
         return known_html(shared, name)
 
-    monkeypatch.setattr(tab_label, "sheet_html", drawing)
     monkeypatch.setattr(tab_label, "known_html", known)
     _begin(page, "Ada")
+    left.set()
+    page.get_by_label("Who labels").focus()
+    page.locator(".dg-label").focus()
     assert counted.wait(1200)
     page.keyboard.press("3")
     _until_said(page, sheets, "late", "Ada", {sheets.ids("late")[0]: "3"})
