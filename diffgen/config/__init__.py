@@ -6,15 +6,6 @@ from dataclasses import asdict, replace
 
 from diffgen.config.budget import Budget
 from diffgen.config.check import (
-    GROSS_ACCURACY_DROP,
-    GROSS_BACKGROUND,
-    GROSS_CALIBRATION_RISE,
-    GROSS_CLASS_ACCURACY_DROP,
-    GROSS_DISAGREEMENT,
-    GROSS_REGRESSION_FAULTS,
-    GROSS_UNDECIDED,
-    GROSS_VARIATION_DROP,
-    GROSS_VARIATION_FAULTS,
     CheckConfig,
     Limits,
 )
@@ -46,15 +37,6 @@ __all__ = [
     "DEFAULT_PREPROCESSING",
     "DEFAULT_REMOTE",
     "FILTER_PRESETS",
-    "GROSS_ACCURACY_DROP",
-    "GROSS_BACKGROUND",
-    "GROSS_CALIBRATION_RISE",
-    "GROSS_CLASS_ACCURACY_DROP",
-    "GROSS_DISAGREEMENT",
-    "GROSS_REGRESSION_FAULTS",
-    "GROSS_UNDECIDED",
-    "GROSS_VARIATION_DROP",
-    "GROSS_VARIATION_FAULTS",
     "MAX_MODELS",
     "Budget",
     "CheckConfig",

@@ -9,15 +9,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from diffgen.config import (
+from diffgen.config.check import (
     GROSS_ACCURACY_DROP,
-    GROSS_BACKGROUND,
-    GROSS_CALIBRATION_RISE,
     GROSS_CLASS_ACCURACY_DROP,
     GROSS_DISAGREEMENT,
     GROSS_REGRESSION_FAULTS,
-    GROSS_UNDECIDED,
-    GROSS_VARIATION_DROP,
     GROSS_VARIATION_FAULTS,
     Limits,
 )
@@ -255,7 +251,7 @@ CRITERIA = (
         "real images on which only the candidate is undecided",
         Undecided,
         Answers.undecided,
-        default=GROSS_UNDECIDED,
+        default=0.02,  # ties of the candidate alone less those of the base alone
     ),
     Criterion(
         "unanswered_real",
@@ -269,7 +265,7 @@ CRITERIA = (
         "real images that are background to the candidate alone",
         Undecided,
         lambda answers: only_one(answers.background) if answers.leaves_out else None,
-        default=GROSS_BACKGROUND,
+        default=0.02,
     ),
     Criterion(
         "classes",
@@ -396,7 +392,7 @@ CRITERIA = (
         CalibrationRise,
         Answers.calibration_rise,
         needs="labels",
-        default=GROSS_CALIBRATION_RISE,
+        default=0.2,
         rule=_calibration,
         show=_shown_calibration,
     ),
@@ -406,7 +402,7 @@ CRITERIA = (
         AccuracyDrop,
         Answers.accuracy_drop,
         images="variations",
-        default=GROSS_VARIATION_DROP,
+        default=0.03,
         rule=rules.with_accuracy,
     ),
     Criterion(
@@ -429,6 +425,8 @@ CRITERIA = (
     Criterion("replay", "pictures of the store", show=_shown_replay),
     Criterion("known_behaviours", "known behaviours", show=_shown_known),
 )
+#: Before anything is measured.
+UNMEASURED: dict[str, Measurement | None] = dict.fromkeys(each.name for each in CRITERIA if each.kind)
 #: What people are told that values and conditions are, by their names.
 TITLES = {each.name: each.title for each in CRITERIA if each.title} | {
     f"{each.name}{_ACCEPTED}": f"{each.kept_to_accepted}, against what was accepted"

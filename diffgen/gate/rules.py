@@ -64,10 +64,12 @@ def missing(
 
 def limited(criterion: Criterion, values: GateValues, limits: Limits) -> Iterator[Condition]:
     """The value itself may not be above the limit that a user set; else as :func:`gross`, where there is a default."""
+    if criterion.kind is None:
+        return
     value, limit = values[criterion.name], criterion.own_limit(limits)
     if limit is not None and (value is None or value.of == 0):
         if criterion.images != "random" or values.draws:
-            assert criterion.kind is not None and issubclass(criterion.kind, Share)
+            assert issubclass(criterion.kind, Share)
             yield missing(criterion.name, criterion.kind.words(limit))
     elif limit is not None:
         yield _held(criterion.name, value, limit, value.words(limit), broken=value.share > limit)

@@ -108,8 +108,8 @@ class GateValues:
     """Everything that a check measured: ``values["accuracy_drop"]``, and what is no measurement on images.
 
     Attributes:
-        measured: by the names that results.json and :data:`diffgen.gate.conditions.CRITERIA` have for them; what could
-            not be measured is None or missing.
+        measured: by the names that results.json and :data:`diffgen.gate.conditions.CRITERIA` have for them, all of
+            them; None where it could not be measured. A check begins with :data:`~diffgen.gate.conditions.UNMEASURED`.
         drawn, accepted: random pictures that the filters were asked about, and those that all of them accept; what is
             measured on random pictures is on as many of the latter as were wanted.
         varied: how many random variations of real images were made; those that the jury recognises are measured on.
@@ -151,8 +151,12 @@ class GateValues:
     left_out: tuple[bool, bool] = (False, False)
 
     def __getitem__(self, name: str) -> Any:
-        """The measurement of this name, or None."""
-        return self.measured.get(name)
+        """The measurement of this name, or None.
+
+        Raises:
+            KeyError: none has this name.
+        """
+        return self.measured[name]
 
     def with_measured(self, more: Mapping[str, Measurement | None]) -> GateValues:
         """The same, with more measurements."""

@@ -20,7 +20,7 @@ from diffgen.comparison.variations import vary
 from diffgen.config import CheckConfig, replace, to_dict
 from diffgen.events import Progress
 from diffgen.gate.answers import Answers, largest_shift
-from diffgen.gate.conditions import evaluate, measured_on
+from diffgen.gate.conditions import UNMEASURED, evaluate, measured_on
 from diffgen.gate.ratchet import Acceptance, ratchet
 from diffgen.gate.record import make_record
 from diffgen.gate.result import CheckResult
@@ -60,7 +60,7 @@ class Gate:
     store: Store
     accepted: tuple[Acceptance, ...]
     progress: Progress
-    values: GateValues = field(default_factory=GateValues)
+    values: GateValues = field(default_factory=lambda: GateValues(UNMEASURED))
 
     def __post_init__(self) -> None:
         self._started = time.monotonic()

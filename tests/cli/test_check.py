@@ -16,7 +16,7 @@ from diffgen.cli.check import config_from, print_verdict
 from diffgen.config import CheckConfig, Limits
 from diffgen.data import load
 from diffgen.events import Progress
-from diffgen.gate.conditions import evaluate
+from diffgen.gate.conditions import UNMEASURED, evaluate
 from diffgen.gate.measurements import AccuracyDrop
 from diffgen.gate.result import CheckResult
 from diffgen.gate.rules import overall
@@ -200,7 +200,7 @@ def test_limits_from_a_file(tmp_path: Path) -> None:
 def test_the_verdicts_own_line_says_what_warns(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """0.90 points, 0.47 to 1.32, beside a limit of 1 point that nobody set."""
     values = GateValues(
-        {"accuracy_drop": AccuracyDrop(2_910, 2_883, 34, 3_000)},
+        {**UNMEASURED, "accuracy_drop": AccuracyDrop(2_910, 2_883, 34, 3_000)},
         drawn=100,
         accepted=100,
         search=SearchState(1_000),

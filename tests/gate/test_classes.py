@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from diffgen.config import Limits
 from diffgen.gate.answers import worst_classes
-from diffgen.gate.conditions import evaluate, table
+from diffgen.gate.conditions import UNMEASURED, evaluate, table
 from diffgen.gate.measurements import AccuracyDrop, ClassDrop
 from diffgen.gate.rules import Condition
 from diffgen.gate.values import GateValues, SearchState
@@ -20,7 +20,7 @@ from tests.gate.made_values import changed
 
 CLASSES = 100
 NAMES = tuple(f"c{label}" for label in range(10_000))
-MEASURED = GateValues(drawn=1, accepted=1, search=SearchState(100))
+MEASURED = GateValues(UNMEASURED, drawn=1, accepted=1, search=SearchState(100))
 
 
 def slowly(said: Int64Array, labels: Int64Array) -> tuple[ClassDrop, ClassDrop]:

@@ -123,7 +123,7 @@ def test_data_without_labels_and_a_check_that_broke_off() -> None:
         "disagreement_random_accepted",
         "known_behaviours",
     }
-    assert list(ratchet(GateValues(), (ACCEPTED,))) == []
+    assert list(ratchet(measured(), (ACCEPTED,))) == []
 
 
 def test_a_candidate_as_good_as_the_base_is_no_worse_than_a_better_one() -> None:
@@ -141,7 +141,7 @@ def random_rate(accepted: int, now: int) -> str:
 def known_pictures(accepted: int, now: int) -> str:
     """The status of the one known behaviour, in two searches of 20,000 queries."""
     before = acceptance(QUERIES, behaviours={NAME: Level(accepted, 0.3)})
-    values = GateValues(search=SearchState(QUERIES), known=(known(now, 0.3),))
+    values = measured(search=SearchState(QUERIES), known=(known(now, 0.3),))
     return next(iter(ratchet(values, (before,)))).status.value
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diffgen.config import Limits
-from diffgen.gate.conditions import CRITERIA, evaluate, table
+from diffgen.gate.conditions import CRITERIA, UNMEASURED, evaluate, table
 from diffgen.gate.measurements import (
     AccuracyDrop,
     CalibrationRise,
@@ -126,6 +126,7 @@ def test_a_record_that_somebody_changed_is_read_or_refused(odd: Any) -> None:
     """Whatever stands in one place: what is read can be printed, and what is not is said to be damaged."""
     values = GateValues(
         {
+            **UNMEASURED,
             "disagreement_real": Rate(1, 100, 1),
             "disagreement_random": Rate(2, 100),
             "accuracy_drop": AccuracyDrop(90, 89, 2, 100),
@@ -162,6 +163,13 @@ def test_a_record_that_somebody_changed_is_read_or_refused(odd: Any) -> None:
 
 
 def test_a_verdict_that_its_conditions_do_not_give() -> None:
-    record = recorded(GateValues(search=SearchState(9, "The search broke off.")))
+    record = recorded(GateValues(UNMEASURED, search=SearchState(9, "The search broke off.")))
     with pytest.raises(ValueError, match="its status is PASS, but that of its conditions ERROR"):
         CheckResult.from_record(Path("run"), {**record, "status": "PASS"})
+
+
+def test_a_measurement_that_no_condition_has_is_a_mistake() -> None:
+    values = read_values(recorded(GateValues(UNMEASURED)))
+    assert values["accuracy_drop"] is None
+    with pytest.raises(KeyError, match="acuracy_drop"):
+        values["acuracy_drop"]
