@@ -47,7 +47,7 @@ import torch
 from benchmarks.judge import Judge, judge_for, judge_is_trained
 from benchmarks.recognised_cells import REFUSED, Cell, command, figures, make
 from benchmarks.recognised_cells import run as run_command
-from benchmarks.recognised_page import page
+from benchmarks.recognised_page import OTHERS, page
 from benchmarks.recognised_pairs import Pair, find_pairs, said
 from benchmarks.recognised_sheet import count_names, draw_sheets
 from diffgen.runs.files import write_text
@@ -69,11 +69,7 @@ WAYS = {
     "default": (),
     "gan": ("--source", "gan"),
     "seeds": ("--source", "seeds"),
-    "real_data": ("--technique", "real_data"),
-    "random_latent": ("--technique", "random_latent"),
-    "dflare": ("--technique", "dflare"),
-    "drfuzz": ("--technique", "drfuzz"),
-    **{name: ("--technique", name) for name in ("diffchaser", "diverget", "sinvad", "giftbench", "argus", "latte")},
+    **{name: ("--technique", name) for name in OTHERS},
     # ablations
     **{
         f"no-{name}{whose}": _operators(other for other in usual if other != name)

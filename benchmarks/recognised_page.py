@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.recognised_cells import Cell
+from diffgen.techniques import TECHNIQUES
 
 Judged = Mapping[Cell, Mapping[str, Any]]
 
-TECHNIQUES = (
-    *("real_data", "random_latent", "dflare", "drfuzz", "diffchaser", "diverget"),
-    *("sinvad", "giftbench", "argus", "latte"),
-)
+# as_is asks about the given images alone, whatever the budget
+OTHERS = tuple(name for name in TECHNIQUES.names() if name not in ("diffgan", "as_is"))
 OWN = ("gan", "seeds")  # the parts of which the default is made
 _COLUMNS = {
     "behaviours": "recognised behaviours",
@@ -118,7 +117,7 @@ def _ratios(judged: Judged) -> list[str]:
 def best_other(judged: Judged, pair: str, name: str) -> tuple[float | None, tuple[str, float] | None, float | None]:
     """The default's median of a figure, the best other technique with its median, and the ratio of the two."""
     own = _median(judged, pair, "default", name)
-    medians = {way: _median(judged, pair, way, name) for way in TECHNIQUES}
+    medians = {way: _median(judged, pair, way, name) for way in OTHERS}
     known = [(way, value) for way, value in medians.items() if value is not None]
     if own is None or not known:
         return own, None, None

@@ -44,7 +44,7 @@ from diffgen.selector.forest import fit_forest
 from diffgen.selector.onnx_file import PixelNetwork, extract
 from diffgen.selector.rules import most_confident, soft_vote, who_is_right
 from diffgen.tasks.classification import differ, labels_of
-from diffgen.techniques import technique_names
+from diffgen.techniques import TECHNIQUES
 from diffgen.types import ImageSet, Int64Array
 from diffgen.workflows.compare import compare
 from diffgen.workflows.label import read_valid_triggers
@@ -193,7 +193,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=PAIRS, default=list(PAIRS))
     parser.add_argument("--cifar", nargs=2, type=Path, metavar=("MODELS", "CIFAR"))
     parser.add_argument("--queries", type=int, default=QUERIES)
-    parser.add_argument("--technique", choices=technique_names(), default="diffgan", help="default: %(default)s")
+    parser.add_argument("--technique", choices=TECHNIQUES.names(), default="diffgan", help="default: %(default)s")
     add_quick(parser)
     arguments = parser.parse_args()
     # asked again in batches: one by one takes longer than the search

@@ -64,7 +64,7 @@ from diffgen.selector.examples import MIN_OF_A_KIND, make_examples
 from diffgen.selector.forest import fit_forest
 from diffgen.sources.base import FamilyContext
 from diffgen.sources.registry import SOURCES
-from diffgen.techniques import technique_class, technique_names
+from diffgen.techniques import TECHNIQUES, technique_class
 from diffgen.types import Int64Array, UInt8Array
 from diffgen.workers.calls import Ended, Function
 from diffgen.workers.processes import CallProcesses
@@ -83,7 +83,7 @@ WAYS = {
     "diffgan": ("diffgan", "default"),
     "diffgan-paper": ("diffgan", "paper"),
     # as_is asks about the given images alone, whatever the budget
-    **{name: (name, "default") for name in technique_names() if name not in ("diffgan", "as_is")},
+    **{name: (name, "default") for name in TECHNIQUES.names() if name not in ("diffgan", "as_is")},
 }
 FIGURES = {
     "queries": "queries",

@@ -54,7 +54,7 @@ from .techniques import Preset as Preset
 from .techniques import RealImages as RealImages
 from .techniques import Technique as Technique
 from .techniques import TechniqueContext as TechniqueContext
-from .techniques import technique_names as technique_names
+from .techniques import technique_lines as technique_lines
 from .types import ImageSet as ImageSet
 from .types import Scorer as Scorer
 from .workflows.accept import AcceptResult as AcceptResult

@@ -16,6 +16,7 @@ import functools
 import importlib
 import inspect
 import pkgutil
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -130,6 +131,13 @@ class Registry(Generic[P]):
         """All names that settings can give, sorted: diffgen's own, and those of installed packages."""
         return tuple(sorted({*self.own(), *self.offered()}))
 
+    def lines(self) -> dict[str, str]:
+        """What stands behind each of :meth:`names`: the first line of diffgen's own module, or whose package it is."""
+        own = {name: str(sys.modules[each.__module__].__doc__) for name, each in self.own().items()}
+        lines = {name: text.splitlines()[0].replace("``", "") for name, text in own.items()}
+        others = {name: f"Of the package {_package(each)}." for name, each in self.offered().items()}
+        return dict(sorted({**others, **lines}.items()))
+
     def offered(self) -> dict[str, metadata.EntryPoint]:
         """What installed packages offer, by name; of one name the first."""
         made: dict[str, metadata.EntryPoint] = {}
@@ -163,10 +171,9 @@ class Registry(Generic[P]):
         try:
             return entry.load()
         except Exception as error:  # whatever foreign code raises when it is imported
-            package = "a package" if entry.dist is None else entry.dist.name
             raise UserError(
-                f"The {self.kind} {name} of {package} cannot be loaded ({type(error).__name__}: {error}); repair or "
-                "remove that package."
+                f"The {self.kind} {name} of {_package(entry)} cannot be loaded ({type(error).__name__}: {error}); "
+                "repair or remove that package."
             ) from error
 
     def settings_classes(self) -> tuple[type[Any], ...]:
@@ -212,6 +219,10 @@ class Registry(Generic[P]):
                 tables = with_table(tables, each.settings_among(tables))
         holder = replace(getattr(config, self.place.table), **{self.place.field: tables})
         return replace(config, **{self.place.table: holder})
+
+
+def _package(entry: metadata.EntryPoint) -> str:
+    return "a package" if entry.dist is None else entry.dist.name
 
 
 @functools.cache

@@ -32,7 +32,7 @@ from diffgen.filters import FILTERS, FilterContext, filters_named
 from diffgen.runs.folder import RunFolder
 from diffgen.sources.base import Family, FamilyContext, ImageSource
 from diffgen.sources.registry import SOURCES
-from diffgen.techniques import TECHNIQUES, technique_class, technique_names
+from diffgen.techniques import TECHNIQUES, technique_class
 from diffgen.techniques.dflare import DFlareSettings
 from diffgen.techniques.drfuzz import DrFuzzSettings
 from diffgen.techniques.random_latent import RandomLatent
@@ -440,7 +440,8 @@ def package(page: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_package_of_others_is_known_by_name(package: Path, folder: Path, tmp_path: Path) -> None:
-    assert {"noise", "diffgan"} <= set(technique_names())
+    assert {"noise", "diffgan"} <= set(TECHNIQUES.names())
+    assert TECHNIQUES.lines()["noise"] == "Of the package others-work."
     with pytest.raises(UserError, match="The technique broken of others-work cannot be loaded"):
         technique_class("broken")
     with pytest.raises(UserError, match=r"no filter called 'smothness'; did you mean 'smoothness'?"):

@@ -96,8 +96,8 @@ def add_options(
     names = groups["search"].add_argument(
         "--filters",
         metavar="NAME[,NAME]",
-        help="default, paper (discriminator and SSIM 0.4, as published), none, or a list of neighbors, jury, ssim, "
-        "reconstruction, discriminator, learned and those of installed packages",
+        help="which pictures are valid: default, paper (discriminator and SSIM 0.4, as published), none, or a list of "
+        "filters",
     )
     of.shorten(names, "which pictures are valid: default, paper, none, or a list")
     for title, group in groups.items():

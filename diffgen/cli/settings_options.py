@@ -104,8 +104,13 @@ class Options:
         self.parser.print_help()
         others = [each for each in every_setting(self.kind) if each.option is None] if self.kind is not None else []
         if self.kind in (CompareConfig, CheckConfig):
-            from diffgen.comparison.requirements import settings_of_parts  # torch is imported only where it is needed
+            # torch is imported only where it is needed
+            from diffgen.comparison.requirements import lines_of_parts, settings_of_parts
 
+            for option, lines in lines_of_parts().items():
+                print(f"\nnames for {option}:")
+                for name, line in lines.items():
+                    print(textwrap.fill(f"{name:<15} {line}", _WIDTH, initial_indent="  ", subsequent_indent=" " * 18))
             others += [each for kind in settings_of_parts() for each in every_setting(kind)]
         if others:
             print("\nsettings without an option, for --set and files:")

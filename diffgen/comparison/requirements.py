@@ -122,6 +122,11 @@ def filter_names(config: CompareConfig, *, jury: bool = True) -> tuple[str, ...]
     return (_JUDGE, *rest) if asked else rest
 
 
+def lines_of_parts() -> dict[str, dict[str, str]]:
+    """What stands behind the names that each option of parts takes, in a line: option -> name -> line."""
+    return {"--technique": TECHNIQUES.lines(), "--source": SOURCES.lines(), "--filters": FILTERS.lines()}
+
+
 def settings_of_parts() -> tuple[type[Any], ...]:
     """The classes of settings of diffgen's own techniques, sources and filters."""
     return (*TECHNIQUES.settings_classes(), *SOURCES.settings_classes(), *FILTERS.settings_classes())

@@ -87,19 +87,14 @@ class CompareConfig(ReadingConfig):
 
     technique: str = setting(
         "diffgan",
-        "diffgan; seeds: the same search over the real images alone, never with a GAN; random_latent: drawn at random "
-        "by the generator; real_data: the real images, transformed; as_is: each as it is; drfuzz: mutants of what both "
-        "models get right, needs labels; dflare: mutants of what both models agree on; diffchaser: pictures evolved to "
-        "where models are unsure; diverget: distortions led to where models differ most; sinvad, giftbench, argus, "
-        "latte: searches from real images as genes of a source that encodes.",
+        "How pictures are made and searched for.",
         option="--technique",
         metavar="NAME",
         common=True,
-        brief="How pictures are made and searched for.",
     )
     preset: str = setting(
         "default",
-        "default, or paper: the technique as published (argus, diffgan, giftbench, sinvad).",
+        "Settings of the technique together: default; paper, as published, which some have; or another of its own.",
         option="--preset",
         metavar="NAME",
     )

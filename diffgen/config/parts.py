@@ -36,11 +36,8 @@ class SourceConfig:
 
     family: Maybe[str] = setting(
         None,
-        "Where images come from: a GAN trained on the data; vae or vq, the codes of an auto-encoder trained on it; "
-        "denoiser, real images with noise, restored by a network trained on it; file:FILE, a generator of your own; "
-        "diffusers:FOLDER, a diffusion model of others; seeds, real images with operators (default: file where "
-        "--generator names one, gan where --gan does, else what suits the technique: seeds for diffgan, vae or vq for "
-        "searches from encoded images).",
+        "Where pictures come from, such as seeds, gan, file:FILE or diffusers:FOLDER (default: file where --generator "
+        "names one, gan where --gan does, else what suits the technique).",
         option="--source",
         metavar="NAME[:PATH]",
         common=True,

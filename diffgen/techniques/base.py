@@ -198,8 +198,9 @@ class Technique(Part, ABC):
     def warm_up(self) -> None:
         """Import and compile what the first proposals need, before the clock of the search starts.
 
-        Called once, before the first proposal and before :meth:`restore`. It must not change what is proposed, so it
-        draws no numbers from the technique's own generators.
+        Called once of each object, before its first proposal and before :meth:`restore`; one of a technique of one's
+        own is made to be tried out before there is a run. It must not change what is proposed, so it draws no numbers
+        from the technique's own generators.
         """
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""DiffGAN: NSGA-II over the latent space of a GAN, with divergence and diversity as objectives.
+"""DiffGAN: NSGA-II over the genes of a source, with divergence and diversity as objectives.
 
 Z. Aghababaeyan et al., "DiffGAN: A Test Generation Approach for Differential Testing of Deep Neural Networks".
 

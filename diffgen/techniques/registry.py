@@ -13,9 +13,9 @@ from diffgen.techniques.base import Preset, Technique, TechniqueContext
 TECHNIQUES: Registry[Technique] = Registry(Technique)  # type: ignore[type-abstract]
 
 
-def technique_names() -> tuple[str, ...]:
-    """The names that ``--technique`` takes, sorted: our own, and those of installed packages."""
-    return TECHNIQUES.names()
+def technique_lines() -> dict[str, str]:
+    """What stands behind each name that ``--technique`` takes; see :meth:`diffgen.parts.Registry.lines`."""
+    return TECHNIQUES.lines()
 
 
 def preset(technique: str, name: str) -> Preset:

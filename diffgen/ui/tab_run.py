@@ -145,15 +145,14 @@ def build(shared: Shared, page: gr.Blocks, run: gr.Dropdown, tabs: gr.Tabs) -> N
         name = gr.Textbox(label="Name of the run", info="Empty: made from the models.", min_width=160)
     with gr.Accordion("More settings", open=False):
         explained = {each.key: each.about for each in every_setting(CompareConfig)}
+        techniques = api.technique_lines()
         technique = gr.Dropdown(
-            list(api.technique_names()),
+            list(techniques),
             value=_USUAL.technique,
             label="Technique",
-            info=f"How pictures are made and searched for: {explained['technique']}",
+            info=" ".join([explained["technique"], *(f"{name}: {line}" for name, line in techniques.items())]),
         )
-        preset = gr.Textbox(
-            _USUAL.preset, label="Preset", info=f"The settings of a technique together: {explained['preset']}"
-        )
+        preset = gr.Textbox(_USUAL.preset, label="Preset", info=explained["preset"])
         own = _fields(form.fields())
         more = gr.Textbox(
             label="Every other setting, NAME=VALUE, one a line",

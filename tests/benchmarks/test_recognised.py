@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 
 from benchmarks.process_tree import processor_seconds
-from benchmarks.recognised import WAYS, Measurement, _parser
+from benchmarks.recognised import Measurement, _parser
 from benchmarks.recognised_cells import Cell, counts, run
-from benchmarks.recognised_page import TECHNIQUES, best_other, page
+from benchmarks.recognised_page import best_other, page
 from benchmarks.recognised_sheet import count_names, draw
 from diffgen.runs.folder import RunFolder
-from diffgen.techniques import technique_names
 from tests.benchmarks.conftest import Bench
 
 FEW = ("--shared", ".", "--pairs", "digits", "--queries", 200, "--seeds", 0)
@@ -114,14 +113,6 @@ def test_the_page_says_how_the_default_does_against_the_best_other() -> None:
     text = page(judged, {"warm": 60.0, "cold": 180.0}, ["The judge is right."])
     assert "| digits | 40 | real_data 20 | 2.00 | 2.00 | 2.00 |  |" in text
     assert "| default | 3 | 40 (30 to 50) |" in text and "cold" not in text
-
-
-def test_every_technique_is_a_way_and_may_be_the_best_other() -> None:
-    others = set(technique_names()) - {
-        "diffgan",
-        "as_is",
-    }  # which asks about the given images alone, whatever the budget
-    assert set(TECHNIQUES) == others <= WAYS.keys()
 
 
 def test_typed_names_are_counted(tmp_path: Path) -> None:

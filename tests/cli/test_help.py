@@ -13,6 +13,9 @@ import pytest
 
 from diffgen.cli import VERBS, build_parser
 from diffgen.cli.help import Parser
+from diffgen.filters import FILTERS
+from diffgen.sources.registry import SOURCES
+from diffgen.techniques import TECHNIQUES
 
 _NAMES = [module.__name__.rpartition(".")[2].replace("_", "-") for module in VERBS]
 
@@ -55,6 +58,8 @@ def test_what_help_says_in_brief_help_all_says_in_full(capsys: pytest.CaptureFix
     assert "--max-shift" not in shown["--help"]
     assert "--max-shift X" in shown["--help-all"]
     assert "--state-file FILE" in shown["--help-all"]
+    for kind in (TECHNIQUES, SOURCES, FILTERS):
+        assert all(f" {name} {line}" in shown["--help-all"] for name, line in kind.lines().items())
 
 
 @pytest.mark.parametrize("words", [["--help"], ["doctor"]])

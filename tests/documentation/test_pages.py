@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import diffgen
+from diffgen.config import Limits
+from diffgen.config.schema import every_setting
+from diffgen.filters import FILTERS
+from diffgen.gate.conditions import CRITERIA
+from diffgen.parts import Registry
+from diffgen.sources.registry import SOURCES
+from diffgen.techniques import TECHNIQUES
 from docs.tools import reference_pages, sphinx_pages
 from docs.tools.links import problems
 
@@ -63,6 +71,20 @@ def pages_of(repository: Path) -> list[Path]:
         *results,
         *(repository / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "examples/README.md")),
     ]
+
+
+@pytest.mark.parametrize(("page", "kind"), [("techniques", TECHNIQUES), ("sources", SOURCES), ("filters", FILTERS)])
+def test_every_part_has_its_line_on_its_page(repository: Path, page: str, kind: Registry[Any]) -> None:
+    text = (repository / "docs" / "reference" / f"{page}.md").read_text(encoding="utf-8")
+    assert kind.own().keys() == set(re.findall(r"^\| `(\w+)", text, re.MULTILINE))
+
+
+def test_every_condition_of_the_gate_has_its_line_on_its_page(repository: Path) -> None:
+    page = (repository / "docs" / "reference" / "check.md").read_text(encoding="utf-8")
+    options = {each.option for each in every_setting(Limits)}
+    assert options == set(re.findall(r"^\| `(--max-[\w-]+) .*\|.*\|$", page, re.MULTILINE))
+    values = {each.name for each in CRITERIA if each.kind is not None} - {"variation_drop"}  # in values.variations
+    assert values <= set(re.findall(r"`values\.(\w+)`", page))
 
 
 def test_no_cell_of_the_page_of_the_gate_holds_a_paragraph(repository: Path) -> None:
