@@ -24,9 +24,9 @@ from diffgen.types import ImageSet
 
 
 def _limits_that_need(what: str, config: CheckConfig) -> list[str]:
-    """The options of the limits that are set and cannot be measured without it."""
-    needy = [each.limit for each in CRITERIA if each.needs == what and each.own_limit(config.limits) is not None]
-    return [f"--{limit.replace('_', '-')}" for limit in needy]
+    """The options of the limits that are set and cannot be measured without labels, jury or variations."""
+    needy = [each for each in CRITERIA if what in (each.needs, each.images)]
+    return [f"--{each.limit.replace('_', '-')}" for each in needy if each.own_limit(config.limits) is not None]
 
 
 def check_labels(check: CheckConfig, images: ImageSet, config: CompareConfig) -> None:
@@ -143,5 +143,5 @@ def check_jury(config: CheckConfig, jury: PreparedJury) -> None:
             f"{option} needs a jury that says who is wrong, and there is none ({jury.reason}); give more images, or "
             "labels, or leave it out."
         )
-    if config.limits.max_variation_faults is not None and config.variations == 0:
-        raise UserError("--max-variation-faults needs variations, but --variations is 0; leave one of them out.")
+    for option in _limits_that_need("variations", config) if config.variations == 0 else ():
+        raise UserError(f"{option} needs variations, but --variations is 0; leave one of them out.")
