@@ -12,6 +12,7 @@ from benchmarks.alarms import kept, main, table
 ONLY = ("noise on the logits, new at every call", "wrong on half of one class", "8 bits, static")
 
 
+@pytest.mark.slow
 def test_a_few_candidates_on_the_digits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [str(tmp_path), "--data", "digits", "--budget", "50q", "--random-images", "50", "--epochs", "12"]
     words += ["--only", *ONLY]

@@ -133,6 +133,7 @@ def test_gate_sheet(bench: Bench, models: tuple[Path, Path], small_gan: Path, tm
     assert (tmp_path / "sheet.png").is_file()
 
 
+@pytest.mark.slow
 def test_judge(bench: Bench, small_gan: Path) -> None:
     said = bench("judge", "digits", "--gan", small_gan, "--pictures", 900)
     assert "recognised of the real test images" in said
@@ -152,6 +153,27 @@ def test_lenet_pair(bench: Bench, tmp_path: Path) -> None:
     said = bench("lenet_pair", "digits", tmp_path / "lenets")
     assert "lenet_b: accuracy" in said
     assert {file.name for file in (tmp_path / "lenets").iterdir()} == {"lenet_a.pt", "lenet_a.onnx", "lenet_b.onnx"}
+
+
+@pytest.fixture
+def hands(shared_folder: Path) -> Path:
+    """Photographs of hands."""
+    folder = shared_folder / "data" / "sign-digits"
+    if not (folder / "train.zip").is_file():
+        pytest.skip(f"There is no {folder / 'train.zip'}.")
+    return folder
+
+
+@pytest.mark.slow  # 600 photographs through two networks of 224 pixels
+def test_nets_of_224(bench: Bench, hands: Path, tmp_path: Path) -> None:
+    assert bench("nets_of_224", hands, tmp_path, "--epochs", 0).count("% of 600 photographs") == 2
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["mobilenet_v2.pt", "resnet18.pt"]
+
+
+@pytest.mark.slow
+def test_nets_of_hands(bench: Bench, hands: Path, tmp_path: Path) -> None:
+    assert bench("nets_of_hands", hands, tmp_path, "--epochs", 0).count("% of 600 photographs") == 2
+    assert (tmp_path / "hands96.onnx").is_file()
 
 
 def test_pairs(bench: Bench, shared_of_digits: Path, tmp_path: Path) -> None:
@@ -191,19 +213,8 @@ def test_search(bench: Bench, models: tuple[Path, Path], tmp_path: Path) -> None
 
 @pytest.mark.slow  # UMAP is compiled first
 def test_search_as_published(bench: Bench, models: tuple[Path, Path], tmp_path: Path) -> None:
-    words = (
-        "--variants",
-        "paper",
-        "published_loop",
-        "umap",
-        "--queries",
-        200,
-        "--seeds",
-        1,
-        "--quick",
-        "--out",
-        tmp_path,
-    )
+    words = ("--queries", 200, "--seeds", 1, "--quick", "--out", tmp_path)
+    words = ("--variants", "paper", "published_loop", "umap", *words)
     assert bench("search", "run", "--pair", "digits", *models, "digits:test", *words).count('"queries": 200') == 3
 
 

@@ -58,7 +58,7 @@ def rank_sum(first: list[int], second: list[int]) -> float:
 _PAIR = st.tuples(st.integers(-9, 9), st.integers(-9, 9))
 
 
-@given(st.lists(_PAIR, min_size=1, max_size=9))
+@given(st.lists(_PAIR, min_size=1, max_size=7))
 def test_wilcoxon_sums_ranks(pairs: list[tuple[int, int]]) -> None:
     check_wilcoxon(pairs)
 

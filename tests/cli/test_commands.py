@@ -22,7 +22,8 @@ def start(repository: Path, *words: object) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
-SMALL = ("--data", "digits:test", "--gan-steps", "30", "--seed", "5", "--set", "filters.jury.shown=3000")
+SMALL = ("--data", "digits:test", "--seed", "5", "--set", "filters.jury.shown=640")
+SMALL += ("--set", "filters.reconstruction.training_steps=20")
 
 
 @pytest.fixture(scope="module")
@@ -59,26 +60,9 @@ def test_compare_prints_a_table_and_one_json_object_last(run: tuple[Path, str, s
 def test_idx_folder_without_labels(
     files: dict[str, Path], diffgen_command: Callable[..., object], tmp_path: Path
 ) -> None:
-    outcome = diffgen_command(
-        "compare",
-        files["a.pt"],
-        files["b.onnx"],
-        "--data",
-        files["idx"],
-        "--gan-steps",
-        "5",
-        "--set",
-        "gan.monitor_checks=1",
-        "--set",
-        "gan.width=16",
-        "--filters",
-        "paper",
-        "--budget",
-        "50q",
-        "-q",
-        "-o",
-        tmp_path / "run",
-    )
+    words = ["--gan-steps", "5", "--set", "gan.monitor_checks=1", "--set", "gan.width=16", "--filters", "paper"]
+    words += ["--data", files["idx"], "--budget", "50q", "-q", "-o", tmp_path / "run"]
+    outcome = diffgen_command("compare", files["a.pt"], files["b.onnx"], *words)
     assert outcome.code == 0, outcome.err
     folder = RunFolder.open(tmp_path / "run")
     assert folder.results()["preflight"]["accuracy"] is None

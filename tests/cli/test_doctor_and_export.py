@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from diffgen import api
 from diffgen.cli import doctor
 from diffgen.errors import RunError
 from diffgen.runs.cache import ENVIRONMENT
@@ -22,6 +23,8 @@ def test_doctor(diffgen_command: Callable[..., Any], monkeypatch: pytest.MonkeyP
     assert outcome.code == 0
     for word in ("diffgen", "torch", "devices", "cores", "memory", "free disk", str(tmp_path), "no problems found"):
         assert word in outcome.out
+    examined = api.doctor()
+    monkeypatch.setattr(doctor.api, "doctor", lambda: examined)
     values = json.loads(diffgen_command("doctor", "--json").out)
     assert values["devices"][0] == "cpu"
     assert values["cache_sizes"] == {}

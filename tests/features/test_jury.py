@@ -31,7 +31,7 @@ def digits() -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.fixture(scope="module")
 def jury(digits: tuple[torch.Tensor, torch.Tensor]) -> Jury:
     images, labels = digits
-    return juries.train(images[:1400], labels[:1400], shown=15_000)
+    return juries.train(images[:1400], labels[:1400], shown=8_000)
 
 
 def test_it_names_images_that_it_has_never_seen(jury: Jury, digits: tuple[torch.Tensor, torch.Tensor]) -> None:
@@ -67,7 +67,7 @@ def test_certainty_is_minus_the_entropy() -> None:
 def test_labels_with_gaps_are_named_by_themselves(digits: tuple[torch.Tensor, torch.Tensor]) -> None:
     images, labels = digits
     some = (labels == 3) | (labels == 7)
-    jury = juries.train(images[some], labels[some], shown=6_000, seed=1)
+    jury = juries.train(images[some], labels[some], shown=2_000, seed=1)
     named = jury.names(jury.answers(images[some]))
     assert set(named.tolist()) == {3, 7}
     assert (named == labels[some].numpy()).mean() > 0.95

@@ -21,7 +21,7 @@ def _digits() -> tuple[torch.Tensor, torch.Tensor]:
 
 def test_a_score_is_the_certainty_of_the_jury() -> None:
     images, labels = _digits()
-    jury = juries.train(images[:600], labels[:600], shown=6_000)
+    jury = juries.train(images[:600], labels[:600], shown=1_500)
     judge = RecognitionFilter(Recogniser(jury, threshold=0.0), batch_size=7)
     pipeline = FilterPipeline([judge], false_alarm=0.1)
     pipeline.fit(images[:600], images[600:])

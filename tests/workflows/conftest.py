@@ -66,12 +66,12 @@ def untrained_generator(file: Path, shape: tuple[int, int, int]) -> GeneratorCon
 
 
 @pytest.fixture(scope="session")
-def quick_check(tmp_path_factory: pytest.TempPathFactory, small_config: CompareConfig) -> CheckConfig:
-    """With a generator that is there already, no filter and a short search."""
+def quick_check(tmp_path_factory: pytest.TempPathFactory) -> CheckConfig:
+    """With a generator that is there already, no filter, a jury that has learned little and a short search."""
     compare = CompareConfig(
         budget=Budget(queries=50),
         device="cpu",
-        filters=replace(small_config.filters, names=()),
+        filters=FilterConfig(names=(), filters={"jury": {"shown": 640}}),
         generator=untrained_generator(tmp_path_factory.mktemp("generator") / "generator.pt", (1, 28, 28)),
     )
     return CheckConfig(random_images=20, compare=compare)

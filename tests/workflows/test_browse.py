@@ -30,46 +30,50 @@ def finds(done_run: Path) -> RunTriggers:
     return browse(done_run)
 
 
-def _plain(found: RunTriggers, wanted: TriggerQuery) -> list[int]:
-    """The same triggers, one after the other."""
-    table, numbers = found.triggers, []
-    verdicts = by_verdict(table.faults)
-    report = table.distinct_by_verdict
-    for row in range(len(table)):
-        shown = {
-            "distinct": any(rows[row] for rows in report.values()) if table.has_jury else table.distinct[row],
-            "valid": table.valid[row],
-            "rejected": table.confirmed[row] and not table.valid[row],
-            "all": table.confirmed[row],
-        }[wanted.shown]
-        steps = {step.operator for step in table.origin(row).recipe}
-        drawn = table.origin(row).seed is None
-        said = table.labels[row].tolist()
+def _plain(found: RunTriggers) -> Callable[[TriggerQuery], list[int]]:
+    """Looks for the same triggers one after the other."""
+    table = found.triggers
+    verdicts, report = by_verdict(table.faults), table.distinct_by_verdict
+    origins, labels = [table.origin(row) for row in range(len(table))], table.labels.tolist()
+    distinct = [any(rows[row] for rows in report.values()) for row in range(len(table))]
+    shown_in = {
+        "distinct": distinct if table.has_jury else table.distinct,
+        "valid": table.valid,
+        "rejected": table.confirmed & ~table.valid,
+        "all": table.confirmed,
+    }
+    recognised = table.recognised
+
+    def is_shown(row: int, wanted: TriggerQuery) -> bool:
+        said = labels[row]
+        shown = shown_in[wanted.shown][row]
         if wanted.verdict == "":
-            shown = shown and not table.recognised[row]
+            shown = shown and not recognised[row]
         elif wanted.verdict is not None:
             shown = shown and verdicts[wanted.verdict][row]
-        if wanted.operator:
-            shown = shown and (drawn if wanted.operator == DRAWN else wanted.operator in steps)
+        if wanted.operator == DRAWN:
+            shown = shown and origins[row].seed is None
+        elif wanted.operator:
+            shown = shown and wanted.operator in {step.operator for step in origins[row].recipe}
         if wanted.label is not None:
             shown = shown and (wanted.label in said if wanted.model is None else said[wanted.model] == wanted.label)
-        shown = shown and all(label in (None, said[model]) for model, label in enumerate(wanted.said))
-        if shown:
-            numbers.append(row)
-    return numbers
+        return shown and all(label in (None, said[model]) for model, label in enumerate(wanted.said))
+
+    return lambda wanted: [row for row in range(len(table)) if is_shown(row, wanted)]
 
 
 def test_filters_give_what_a_plain_loop_gives(finds: RunTriggers, finished: CompareResult) -> None:
     some = 0
     for found in (finds, browse(finished.run)):
-        operators = ["", *list(found.operators)[:3]]
+        plain, operators = _plain(found), ["", *list(found.operators)[:3]]
         for shown, verdict, operator, label in product(
             ("distinct", "valid", "rejected", "all"), (None, "", "A", "all"), operators, (None, 3)
         ):
             for model, said in ((None, ()), (1, ()), (None, (8, None))):
                 wanted = TriggerQuery(shown, verdict, operator, label, model, said)  # type: ignore[arg-type]
-                assert found.numbers(wanted).tolist() == _plain(found, wanted)
-                some += len(found.numbers(wanted)) > 0
+                numbers = found.numbers(wanted).tolist()
+                assert numbers == plain(wanted)
+                some += len(numbers) > 0
     assert some > 50
 
 
@@ -188,7 +192,7 @@ def test_runs_are_listed_the_newest_first_damaged_ones_too(tmp_path: Path, take:
     assert run_settings(tmp_path / "done")["search.population"] == 50
 
 
-@pytest.mark.parametrize("value", [None, {}, [], "x", -1, math.nan, 1e308, [None], "\ud800", {"a": 1}])
+@pytest.mark.parametrize("value", [None, {}, "x", -1, math.nan, [None], "\ud800"])
 def test_a_damaged_run_stands_in_nobodys_way(tmp_path: Path, value: Any, take: Take) -> None:
     """Whatever stands in its files: it is listed, as a page can show it, and watching it says what is wrong."""
     files = ("manifest.json", "results.json")
@@ -196,7 +200,8 @@ def test_a_damaged_run_stands_in_nobodys_way(tmp_path: Path, value: Any, take: T
     good = {name: json.loads((run / name).read_text(encoding="utf-8")) for name in files}
     for name, about in good.items():
         places = [(key,) for key in about]
-        places += [(key, inner) for key, each in about.items() if isinstance(each, dict) for inner in each]
+        if value in (None, "x"):  # what stands further in is read by the same rules
+            places += [(key, inner) for key, each in about.items() if isinstance(each, dict) for inner in each]
         for *above, last in [*places, ("check",), ("check", "status"), ("files", "C")]:
             changed = json.loads(json.dumps(about))
             table = changed.setdefault(above[0], {}) if above else changed

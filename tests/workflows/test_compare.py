@@ -279,6 +279,8 @@ def test_a_model_that_looks_wrongly_fed_is_warned_about(
     network = torch.jit.load(str(model_files["a"]))
 
     def upside_down(images: np.ndarray) -> np.ndarray:
+        if images.shape[2:] != (28, 28):
+            raise ValueError("of no other size")
         with torch.inference_mode():
             return network(1 - torch.from_numpy(images)).numpy()
 
