@@ -1,8 +1,7 @@
-"""What several workers bring, what dying workers cost, and whether islands should tell each other what they find.
+"""What several workers bring, and what dying workers cost.
 
     python -m benchmarks.islands speed --workers 1,2,4 --milliseconds 0,5,20 --seconds 20
     python -m benchmarks.islands kills --kills 20 --drivers 2
-    python -m benchmarks.islands migration --seeds 1,2,3,4,5 --workers 4
 
 Two small classifiers of digits are compared by the default search. ``speed`` lets them sleep some milliseconds for
 each picture, as a model on a server would, but only while the search runs. One worker is the search in this process,
@@ -17,7 +16,6 @@ import argparse
 import os
 import random
 import signal
-import statistics
 import tempfile
 import time
 from collections.abc import Callable
@@ -176,23 +174,6 @@ def _columns(run: Path) -> dict[str, np.ndarray]:
     return RunFolder.open(run).read_triggers().columns()
 
 
-def migration(arguments: argparse.Namespace, folder: Path) -> list[Line]:
-    """Recognised behaviours of islands that tell each other what they find, and of islands that do not."""
-    files, lines = models(folder, arguments.passes), list[Line]()
-    workers = int(arguments.workers.split(",")[0])
-    for migrants in map(int, arguments.migrants.split(",")):
-        found = []
-        for seed in map(int, arguments.seeds.split(",")):
-            islands = IslandConfig(workers=workers, threads=1, migrants=migrants)
-            config = replace(settings(arguments), islands=islands, seed=seed)
-            place = folder / f"migration-{migrants}-{seed}"
-            result = compare(*files, data="digits", config=config, budget=arguments.budget, output=place)
-            found.append(result.recognised_behaviours or 0)
-        lines.append((migrants, workers, f"{statistics.median(found):g}", ", ".join(map(str, found))))
-        show(lines[-1])
-    return lines
-
-
 _HEADS = {
     "speed": (
         "ms",
@@ -206,7 +187,6 @@ _HEADS = {
         "behaviours",
     ),
     "kills": ("workers killed", "drivers killed", "queries", "triggers", "lost", "same run"),
-    "migration": ("migrants", "workers", "median of recognised behaviours", "by seed"),
 }
 
 
@@ -224,8 +204,6 @@ def main() -> None:
     parser.add_argument("--milliseconds", default="0,5,20")
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--budget", default="20000q")
-    parser.add_argument("--seeds", default="1,2,3,4,5")
-    parser.add_argument("--migrants", default="0,16")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--drivers", type=int, default=0, help="kills of the process that was started, besides")
     parser.add_argument("--pause", type=float, default=6.0, help="mean seconds between two kills")
@@ -237,7 +215,7 @@ def main() -> None:
     show(_HEADS[arguments.what])
     show(("---",) * len(_HEADS[arguments.what]))
     with tempfile.TemporaryDirectory() as folder:
-        {"speed": speed, "kills": kills, "migration": migration}[arguments.what](arguments, Path(folder))
+        {"speed": speed, "kills": kills}[arguments.what](arguments, Path(folder))
 
 
 if __name__ == "__main__":

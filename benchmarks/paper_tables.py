@@ -1,11 +1,10 @@
 """The tables of the DiffGAN paper that speak of MNIST, rebuilt from our runs, the published figures beside them.
 
-    python -m benchmarks.paper_tables TECHNIQUES [--ablation SEARCH] [--budget 60s]
+    python -m benchmarks.paper_tables TECHNIQUES [--budget 60s]
 
 They stand in benchmarks/results/papers.md.
 
-TECHNIQUES is the folder that ``python -m benchmarks.techniques run`` filled, SEARCH that of ``python -m
-benchmarks.search run`` (variants ``default``, ``divergence_only``, ``diversity_only``). Pairs are told apart by name:
+TECHNIQUES is the folder that ``python -m benchmarks.techniques run`` filled. Pairs are told apart by name:
 structure, training-data, optimizer and hyper-parameters stand for the paper's M1 to M8 (its Table 1). Published figures
 are those of one hour, the mean of three runs where the paper gives three.
 """
@@ -13,7 +12,6 @@ are those of one hour, the mean of three runs where the paper gives three.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -115,14 +113,9 @@ def _improvement(pair: str, way: str, cells: Cells) -> Sequence[str]:
 def _validity(pair: str, way: str, cells: Cells) -> Sequence[str]:
     shown = []
     for name in ("validity", "judge_validity"):
-        ratios = [_share(cell[name]) for cell in cells if cell.get(name) is not None]
+        ratios = [cell[name] for cell in cells if cell.get(name) is not None]
         shown.append(_interval([float(np.mean(ratios)), *(mean_over_runs(ratios) or ())]) if ratios else "")
     return *shown, _number(_mean(cells, "judge_valid")), _interval(_published(pair, "validity", way) or ())
-
-
-def _share(figure: float | dict[str, float]) -> float:
-    """One run's share; those of version 0.1 were written with an interval."""
-    return figure["ratio"] if isinstance(figure, dict) else figure
 
 
 def _interval(values: Sequence[float]) -> str:
@@ -195,21 +188,6 @@ TABLES: tuple[tuple[str, Sequence[str], Callable[[str, str, Cells], Sequence[str
 )
 
 
-def ablation(folder: Path) -> list[str]:
-    """Table 3 from the runs of ``benchmarks.search``."""
-    rows = []
-    for place in sorted(path for path in folder.glob("*/*") if path.is_dir()):
-        for variant in ("default", "divergence_only", "diversity_only"):
-            files = sorted(place.glob(f"{variant}-[0-9]*.json"))
-            runs = [json.loads(file.read_text(encoding="utf-8")) for file in files]
-            if runs and (place / "divergence_only-0.json").is_file():
-                names = ("triggers", "valid", "behaviours", "effective_pairs", "geometric_diversity")
-                figures = [_number(_mean(runs, name), 1 if name in names[3:] else 0) for name in names]
-                rows.append((place.parent.name, place.name, variant, str(len(runs)), *figures))
-    head = ("pair", "budget", "objectives", "seeds", "triggers", "valid", "behaviours", "effective label pairs", "GD")
-    return ["## Table 3: one objective alone, or both", "", *_table(head, rows)] if rows else []
-
-
 def tables(cells: Cells) -> list[str]:
     """Markdown of all tables, for every budget."""
     lines = []
@@ -224,12 +202,10 @@ def main() -> None:
     """Print Markdown."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("techniques", type=Path)
-    parser.add_argument("--ablation", type=Path)
     parser.add_argument("--budget", help="only the runs of this budget; default: all")
     arguments = parser.parse_args()
     cells = [cell for cell in read(arguments.techniques) if arguments.budget in (None, cell["budget"])]
-    lines = [] if arguments.ablation is None else ablation(arguments.ablation)
-    print("\n".join(lines + tables(cells)))
+    print("\n".join(tables(cells)))
 
 
 if __name__ == "__main__":

@@ -54,27 +54,6 @@ def mann_whitney(first: ArrayLike, second: ArrayLike) -> Comparison:
     return Comparison(float(found.statistic), float(found.pvalue), a12(first, second))
 
 
-def wilcoxon(first: ArrayLike, second: ArrayLike) -> Comparison:
-    """Wilcoxon's signed-rank test of paired runs (same seed, say), two-sided.
-
-    Args:
-        first, second: figures of the same runs, at least one. Pairs without a difference are left out; when all are,
-            the statistic is 0 and the p-value 1.
-
-    Raises:
-        ValueError: not equally many.
-    """
-    from scipy.stats import wilcoxon as signed_rank
-
-    x, y = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    if x.shape != y.shape:
-        raise ValueError(f"the runs are not paired: {len(x)} and {len(y)}")
-    if (x == y).all():
-        return Comparison(0.0, 1.0, a12(x, y))
-    found = signed_rank(x, y)
-    return Comparison(float(found.statistic), float(found.pvalue), a12(x, y))
-
-
 def coefficient_of_variation(figures: ArrayLike) -> float:
     """Standard deviation (of a sample) over the absolute mean, for one figure a run.
 

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from pathlib import Path
 
 import pytest
 
 import benchmarks
-from diffgen.config import CheckConfig
-from diffgen.data import load
-from diffgen.runs.folder import RunFolder
-from diffgen.workflows.check import check
-from diffgen.workflows.demo import dense_classifier, save_onnx, train_classifier
-from tests.benchmarks.conftest import SMALL, Bench
+from tests.benchmarks.conftest import Bench
 
 COMMANDS = sorted(
     file.stem for file in Path(benchmarks.__path__[0]).glob("*.py") if '__name__ == "__main__"' in file.read_text()
@@ -30,25 +24,10 @@ def test_it_has_a_smoke_test(name: str) -> None:
     )
 
 
-@pytest.mark.slow
-def test_many_classes(bench: Bench) -> None:
-    said = bench("many_classes", "--classes", 1_000, "--queries", 200)
-    assert said.splitlines()[-1].startswith("| 1,000 |") and said.count("\n| ") == 1
-
-
 def test_page(bench: Bench, done_run: Path) -> None:
     said = bench("page", done_run, "--triggers", 3_000)
     assert "3,000 triggers; memory grew" in said
     assert said.count("\n| ") == 10
-
-
-@pytest.mark.slow
-def test_large_run(bench: Bench, done_run: Path, tmp_path: Path) -> None:
-    words = (done_run, tmp_path / "out", "--triggers", 3_000, "--only", "report", "export")
-    said = bench("large_run", *words)
-    assert "3,000: s | MiB" in said and said.count("\n| ") == 2
-    assert sorted(each.name for each in (tmp_path / "out").iterdir()) == ["large.jsonl", "large.md"]
-    assert bench("large_run", *words) == said  # is there and is not done again
 
 
 @pytest.mark.slow
@@ -58,11 +37,6 @@ def test_islands(bench: Bench) -> None:
     assert [line.split(" | ")[1:3] for line in said.splitlines()[2:]] == [["1", "1"], ["2", "1"], ["1", "2"]]
     said = bench("islands", "kills", "--kills", 1, "--pause", 1, "--budget", "400q", *small)
     assert said.rstrip().endswith("| 0 | yes |")
-
-
-def test_isolation(bench: Bench) -> None:
-    said = json.loads(bench("isolation", "--rounds", 1, "--archive", 300, "--format", "export").splitlines()[-1])
-    assert said["isolated_over_own"] > 0 and said["format"] == "export"
 
 
 @pytest.mark.slow
@@ -90,16 +64,6 @@ def test_fuzz_doors(bench: Bench, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_families(bench: Bench, tmp_path: Path) -> None:
-    words = ("digits", tmp_path, "--family", "vae", "--set", "source.vae.steps=30", "--set", "source.vae.latent_dim=4")
-    assert bench("families", *words, "--train-only").count("\n| vae") == 0
-    said = bench("families", *words)
-    assert said.count("\n| vae (steps 30, latent_dim 4) | 4 |") == 1
-    assert bench("families", *words).splitlines()[-1] == said.splitlines()[-1]  # is there and is not done again
-    assert (tmp_path / "vae.png").is_file()
-
-
-@pytest.mark.slow
 def test_gan(bench: Bench, tmp_path: Path) -> None:
     words = ("digits", tmp_path, "--variant", "quick", "--quick")
     (tmp_path / "gan.jsonl").write_text('{"variant": "quick", "seed": 0, "coverage": 0.9}\n')  # of an older version
@@ -121,16 +85,6 @@ def test_gate(bench: Bench, shared_of_digits: Path, small_gan: Path, tmp_path: P
     said = bench("gate", shared_of_digits, tmp_path, *words)
     assert "| lenet.pt against lenet.onnx, seed 0 | 0 of 898" in said
     assert " of 1 checks of a model against itself passed" in said  # so short a check may only warn
-
-
-@pytest.mark.slow
-def test_gate_sheet(bench: Bench, models: tuple[Path, Path], small_gan: Path, tmp_path: Path) -> None:
-    check(*models, data="digits:test", config=CheckConfig(compare=SMALL), output=tmp_path / "run")
-    behaviours = len(RunFolder.open(tmp_path / "run").results()["check"]["behaviours"])
-    entry = {"behaviours": behaviours, "run": "run"}
-    (tmp_path / "gate.json").write_text(json.dumps({"pairs": {"digits, 300 s": entry}}))
-    bench("gate_sheet", tmp_path, tmp_path / "sheet.png")
-    assert (tmp_path / "sheet.png").is_file()
 
 
 @pytest.mark.slow
@@ -183,39 +137,9 @@ def test_pairs(bench: Bench, shared_of_digits: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_ranking(bench: Bench, tmp_path: Path) -> None:
-    said = bench("ranking", "digits", tmp_path, "--models", 3, "--draws", 2, "--search", "200q", "--quick")
-    assert said.count(" ± ") == 15 and "With no label: " in said
-
-
-@pytest.mark.slow
 def test_remote_faults(bench: Bench, tmp_path: Path) -> None:
     bench("remote_faults", "--queries", 256, "--quick", "--out", tmp_path / "page.md")
     assert "remote runs end with the same archive" in (tmp_path / "page.md").read_text()
-
-
-def test_scaling(bench: Bench, tmp_path: Path) -> None:
-    few = ("--populations", 40, "--archives", 0, 60, "--archive", 60, "--rounds", 1)
-    said = bench("scaling", "--out", tmp_path, *few)
-    assert said.count("\n| 40 | ") == 1 and said.count("\n| 60 | ") == 1
-    assert (tmp_path / "scaling.png").is_file()
-
-
-def test_search(bench: Bench, models: tuple[Path, Path], tmp_path: Path) -> None:
-    variants = ("default", "post", "random_latent", "features")
-    words = ("--variants", *variants, "--queries", 200, "--seeds", 1, "--quick", "--out", tmp_path)
-    said = bench("search", "run", "--pair", "digits", *models, "digits:test", *words)
-    assert said.count('"queries": 200') == len(variants)
-    table = bench("search", "table", "--out", tmp_path)
-    assert all(f"\n| {variant} | 1 | 200 |" in table for variant in variants)
-
-
-@pytest.mark.slow  # UMAP is compiled first
-def test_search_as_published(bench: Bench, models: tuple[Path, Path], tmp_path: Path) -> None:
-    words = ("--queries", 200, "--seeds", 1, "--quick", "--out", tmp_path)
-    words = ("--variants", "paper", "published_loop", "umap", *words)
-    assert bench("search", "run", "--pair", "digits", *models, "digits:test", *words).count('"queries": 200') == 3
 
 
 @pytest.mark.slow
@@ -227,19 +151,6 @@ def test_selector(bench: Bench, models: tuple[Path, Path], shared_of_digits: Pat
     few = ("--only", "optimizer", "--technique", "real_data", "--queries", 1000, "--quick")
     said = bench("selector", shared_of_digits / "data", tmp_path / "pairs", tmp_path / "out", *few)
     assert "optimizer: not judged: No trigger of the run has a label" in said
-
-
-@pytest.mark.slow
-def test_selector_many(bench: Bench, models: tuple[Path, Path], tmp_path: Path) -> None:
-    nets = [*models, tmp_path / "c.onnx"]
-    save_onnx(train_classifier(dense_classifier(10), load("digits:train"), seed=5, passes=1), nets[2])
-    said = bench("selector_many", "digits", tmp_path / "out", *nets, "--queries", 1_000, "--quick")
-    for subject in ("random", "by behaviour", "real disagreements"):
-        for rule in ("soft vote", "stacking", "selector, pixels", "any is right"):
-            assert said.count(f"\n| {subject} | {rule} |") == 1
-        # which one that is may differ from seed to seed; each has one line
-        best = re.findall(rf"^\| {subject} \| best single model \(([A-C])\) ", said, flags=re.MULTILINE)
-        assert best and len(set(best)) == len(best)
 
 
 @pytest.mark.slow
@@ -266,25 +177,6 @@ def test_throughput(bench: Bench) -> None:
     assert found["with_filters"]["rounds"] == 1
     assert found["population"] == 40
     assert found["forward_share"] > 0 and found["search_per_s"] > 0
-
-
-@pytest.mark.slow
-def test_many(bench: Bench, models: tuple[Path, Path], tmp_path: Path) -> None:
-    nets = [*models, tmp_path / "c.onnx"]
-    save_onnx(train_classifier(dense_classifier(10), load("digits:train"), seed=5, passes=1), nets[2])
-    said = bench("many", "digits:test", tmp_path / "out", *nets, "--queries", 100, "--quick")
-    assert said.count("\n| at once | 300 |") == 1 and "| 3 searches of two | 300 |" in said
-
-
-@pytest.mark.slow
-def test_retraining(bench: Bench, shared_of_digits: Path, tmp_path: Path) -> None:
-    bench("pairs", shared_of_digits / "data", tmp_path / "models", "--only", "optimizer")
-    words = (shared_of_digits / "data" / "mnist", tmp_path / "models", tmp_path / "out")
-    said = bench("retraining", *words, "--queries", 300, "--seeds", 1, "--epochs", 1, "--quick")
-    for role in "AB":
-        for way in ("as it was", "nothing", "augmentations", "finds"):
-            assert said.count(f"\n| {role} | {way} | ") == 1
-    assert "449 real images" in said
 
 
 @pytest.mark.slow
