@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import pkgutil
 import re
 import shutil
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -46,14 +48,19 @@ settings.register_profile("diffgen", deadline=None, derandomize=True)
 settings.load_profile("diffgen")
 
 
+def _folder_of_session(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the processes which test side by side have in common."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Puts diffgen's cache, and what Keras writes when it is imported, into folders of this test session.
 
     Processes that test side by side share the cache, as runs of a user do: what one trained the other finds.
     """
-    own = tmp_path_factory.getbasetemp()
-    session = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    session = _folder_of_session(tmp_path_factory)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DIFFGEN_CACHE", str(session / "cache"))
         patch.setenv("KERAS_HOME", str(tmp_path_factory.mktemp("keras")))
@@ -165,7 +172,23 @@ def shared_folder() -> Path:
 
 
 @pytest.fixture(scope="session")
-def done_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], Any]], Any]:
+    """Makes something in a new folder, and gives what the maker gave to whatever process of the session asks for it."""
+
+    def made(name: str, make: Callable[[Path], Any]) -> Any:
+        folder = _folder_of_session(tmp_path_factory) / "made" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        given = folder / "given.pickle"
+        with FileLock(folder / "lock"):
+            if not given.exists():
+                given.write_bytes(pickle.dumps(make(folder)))
+        return pickle.loads(given.read_bytes())
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def done_run(made_once: Callable[..., Any]) -> Path:
     """A small comparison of ``ASSETS`` on changed digits, with jury and filter; not to be changed.
 
     A copy beside it, ``unfinished``, is what a kill leaves after some generations.
@@ -175,16 +198,14 @@ def done_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from diffgen.events import Event, TriggersFound
     from diffgen.workflows.compare import compare
 
-    run = tmp_path_factory.mktemp("small") / "done"
-    unfinished = run.with_name("unfinished")
+    def make(folder: Path) -> Path:
+        run, unfinished = folder / "done", folder / "unfinished"
 
-    def copy_midway(event: Event) -> None:
-        if isinstance(event, TriggersFound) and (run / "checkpoint.previous.npz").exists() and not unfinished.exists():
-            shutil.copytree(run, unfinished, ignore=shutil.ignore_patterns("lock"))
+        def copy_midway(event: Event) -> None:
+            begun = isinstance(event, TriggersFound) and (run / "checkpoint.previous.npz").exists()
+            if begun and not unfinished.exists():
+                shutil.copytree(run, unfinished, ignore=shutil.ignore_patterns("lock"))
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkpoints, "SECONDS", 0.0)
-        patch.setattr(checkpoints, "SHARE", 1e9)
         config = CompareConfig(
             budget=Budget(queries=1_400),
             seed=1,
@@ -194,8 +215,13 @@ def done_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
             filters=FilterConfig(names=("ssim",), near_duplicate=0.8, filters={"ssim": {"threshold": 0.5}}),
         )
         models = ASSETS / "a.onnx", ASSETS / "b.onnx"
-        compare(*models, data="digits:test", config=config, output=run, events=copy_midway)
-    return run
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(checkpoints, "SECONDS", 0.0)
+            patch.setattr(checkpoints, "SHARE", 1e9)
+            compare(*models, data="digits:test", config=config, output=run, events=copy_midway)
+        return run
+
+    return Path(made_once("small", make))
 
 
 @pytest.fixture(scope="session")
@@ -249,8 +275,9 @@ def told(
 
     Without --write-bad-inputs it fails where the page misses the case or has another sentence, numbers aside.
     """
+    shared = re.escape(f"{_folder_of_session(tmp_path_factory)}/made")
     places = re.compile(
-        rf"(?:{re.escape(str(tmp_path_factory.getbasetemp()))}/[^/\s'\"]+|{re.escape(str(REPOSITORY))})/?"
+        rf"(?:(?:{re.escape(str(tmp_path_factory.getbasetemp()))}|{shared})/[^/\s'\"]+|{re.escape(str(REPOSITORY))})/?"
     )
 
     def cell(text: object) -> str:

@@ -379,7 +379,10 @@ def test_objects_of_a_script_serve_workers(page: dict[str, str], folder: Path, t
     if __name__ == "__main__":
         import sys
 
-        given = {"technique": RandomNoise, "filters": ["ssim", Smoothness()]}
+        from diffgen.config import CompareConfig, FilterConfig
+
+        quick = CompareConfig(filters=FilterConfig(filters={"jury": {"shown": 640}}))
+        given = {"technique": RandomNoise, "filters": ["ssim", Smoothness()], "config": quick}
         run = {"data": "digits:test", "budget": "300q", "workers": 2, "output": sys.argv[3]}
         print(diffgen.compare(*sys.argv[1:3], **given, **run).queries)
     """

@@ -46,15 +46,15 @@ def test_networks_are_what_each_would_be_by_itself(threads: int) -> None:
     digits = load("digits:train")
     images, labels = torch.from_numpy(digits.images), torch.from_numpy(digits.labels)
     with SideBySide(CPU, Progress()) as side:
-        drawn = side.begin(lambda own: vae.train(images, steps=30, progress=own))
-        another = side.begin(lambda own: jury.train(images, labels, shown=1_000, seed=1, progress=own))
-        judged = jury.train(images, labels, shown=1_000)
+        drawn = side.begin(lambda own: vae.train(images, steps=8, progress=own))
+        another = side.begin(lambda own: jury.train(images, labels, shown=320, seed=1, progress=own))
+        judged = jury.train(images, labels, shown=320)
         together = [drawn(), another(), judged]
     with torch_threads(1):
         alone = [
-            vae.train(images, steps=30),
-            jury.train(images, labels, shown=1_000, seed=1),
-            jury.train(images, labels, shown=1_000),
+            vae.train(images, steps=8),
+            jury.train(images, labels, shown=320, seed=1),
+            jury.train(images, labels, shown=320),
         ]
     for one, other in zip(together, alone, strict=True):
         for (name, mine), yours in zip(one.state_dict().items(), other.state_dict().values(), strict=True):

@@ -37,7 +37,7 @@ def digits() -> ImageSet:
 
 @pytest.fixture(scope="session")
 def generator(digits: ImageSet) -> GanSource:
-    config = GanConfig(latent_dim=16, width=8, steps=300, batch_size=32, augment=False)
+    config = GanConfig(latent_dim=16, width=8, steps=100, batch_size=32, augment=False)
     trained = train(torch.from_numpy(digits.images), config)
     return GanSource(trained.generator, device=torch.device("cpu"))
 

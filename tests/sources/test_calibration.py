@@ -114,7 +114,7 @@ def taught() -> tuple[DataSplit, juries.Jury]:
     data = load("digits:test")
     split = DataSplit(data, SplitConfig(holdout=0.3))
     assert data.labels is not None
-    return split, juries.train(split.reference, torch.from_numpy(data.labels)[split.rows[0]], shown=6_000)
+    return split, juries.train(split.reference, torch.from_numpy(data.labels)[split.rows[0]], shown=2_500)
 
 
 def test_ranges_are_kept_in_the_cache(

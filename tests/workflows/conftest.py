@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 import torch
@@ -37,6 +37,8 @@ from diffgen.workflows.demo import (
 )
 from tests.workflows.breaking import Fragile
 
+MadeOnce: TypeAlias = Callable[[str, Callable[[Path], Any]], Any]
+
 
 @pytest.fixture(scope="session")
 def small_config() -> CompareConfig:
@@ -50,7 +52,7 @@ def small_config() -> CompareConfig:
         device="cpu",
         # two readings: they would take as long as the updates
         gan=GanConfig(
-            width=16, steps=300, batch_size=32, ema_decay=0.98, learning_rate_generator=5e-4, monitor_checks=2
+            width=16, steps=150, batch_size=32, ema_decay=0.98, learning_rate_generator=5e-4, monitor_checks=2
         ),
         search=SearchConfig(population=50),
         filters=FilterConfig(filters={"reconstruction": {"training_steps": 80}, "jury": {"shown": 6_000}}),
@@ -89,26 +91,37 @@ def digits() -> ImageSet:
 
 
 @pytest.fixture(scope="session")
-def model_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def model_files(made_once: MadeOnce) -> dict[str, Path]:
     """A (convolutional) as TorchScript and as ONNX, B (dense) as ONNX."""
-    folder = tmp_path_factory.mktemp("models")
-    training = load("digits:train")
-    conv = train_classifier(convolutional_classifier(10), training, seed=0, passes=6)
-    dense = train_classifier(dense_classifier(10), training, seed=0, passes=6)
-    files = {"a": folder / "conv.pt", "a_onnx": folder / "conv.onnx", "b": folder / "dense.onnx"}
-    save_torchscript(conv, files["a"])
-    save_onnx(conv, files["a_onnx"])
-    save_onnx(dense, files["b"])
-    return files
+
+    def make(folder: Path) -> dict[str, Path]:
+        training = load("digits:train")
+        conv = train_classifier(convolutional_classifier(10), training, seed=0, passes=6)
+        dense = train_classifier(dense_classifier(10), training, seed=0, passes=6)
+        files = {"a": folder / "conv.pt", "a_onnx": folder / "conv.onnx", "b": folder / "dense.onnx"}
+        save_torchscript(conv, files["a"])
+        save_onnx(conv, files["a_onnx"])
+        save_onnx(dense, files["b"])
+        return files
+
+    return made_once("models", make)
 
 
 @pytest.fixture(scope="session")
-def finished(
-    model_files: dict[str, Path], small_config: CompareConfig, tmp_path_factory: pytest.TempPathFactory
-) -> CompareResult:
+def compared(model_files: dict[str, Path], made_once: MadeOnce) -> Callable[[str, CompareConfig], CompareResult]:
+    """Compares A and B once in the session; nobody may change the run."""
+
+    def compared(name: str, config: CompareConfig) -> CompareResult:
+        files, given = (model_files["a"], model_files["b"]), {"data": "digits:test", "config": config}
+        return made_once(f"compared-{name}", lambda folder: compare(*files, output=folder / name, **given))
+
+    return compared
+
+
+@pytest.fixture(scope="session")
+def finished(compared: Callable[..., CompareResult], small_config: CompareConfig) -> CompareResult:
     """A finished comparison of A and B; not to be changed."""
-    folder = tmp_path_factory.mktemp("runs") / "finished"
-    return compare(model_files["a"], model_files["b"], data="digits:test", config=small_config, output=folder)
+    return compared("finished", small_config)
 
 
 @pytest.fixture(scope="session")
@@ -117,12 +130,9 @@ def gan_config(small_config: CompareConfig) -> CompareConfig:
 
 
 @pytest.fixture(scope="session")
-def gan_run(
-    model_files: dict[str, Path], gan_config: CompareConfig, tmp_path_factory: pytest.TempPathFactory
-) -> CompareResult:
+def gan_run(compared: Callable[..., CompareResult], gan_config: CompareConfig) -> CompareResult:
     """The same comparison on what a GAN draws, for what is about GANs alone; not to be changed."""
-    folder = tmp_path_factory.mktemp("runs") / "gan"
-    return compare(model_files["a"], model_files["b"], data="digits:test", config=gan_config, output=folder)
+    return compared("gan", gan_config)
 
 
 @pytest.fixture
