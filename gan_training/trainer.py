@@ -260,7 +260,7 @@ def train(
                 task.reach(training.step, **_figures(training))
             measurement = None
             if monitor is not None and every and (training.step % every == 0 or training.step == steps):
-                measurement = _read(training, monitor, batches, device)
+                measurement = _read(training, monitor, batches)
             training.seconds += time.monotonic() - started
             if measurement is not None:
                 if after_measurement is not None:
@@ -401,7 +401,7 @@ def _diverged(where: str) -> RunError:
     return RunError(f"The training of the GAN diverged {where}; try smaller learning rates or another seed.")
 
 
-def _read(training: TrainingState, monitor: GanMonitor, batches: Batches, device: torch.device) -> Measurement:
+def _read(training: TrainingState, monitor: GanMonitor, batches: Batches) -> Measurement:
     """Measure the averaged generator, and keep it if it is the best so far."""
     candidate = copy.deepcopy(training.averaged)
     # numbers of its own: whether somebody watches must not change what is trained

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from configparser import ConfigParser
@@ -60,6 +61,20 @@ def test_every_import_is_declared(repository: Path) -> None:
                 if normal(DISTRIBUTIONS.get(name, name)) not in declared:
                     undeclared[name] = str(file.relative_to(repository))
     assert undeclared == {}, "Add these to install_requires in setup.cfg, or import what is declared there."
+
+
+def test_modules_that_need_a_requirement_are_named_as_they_are(repository: Path) -> None:
+    text = (repository / "setup.cfg").read_text(encoding="utf-8").partition("[importlinter]")[0]
+    comments = " ".join(line for line in text.splitlines() if line.lstrip().startswith("#"))
+    named = set(re.findall(r"(?<![\w./])([a-z]\w*)\.(\w+)", comments)) - {("config", "toml")}
+    folders = [repository / "diffgen", repository]
+    wrong = [
+        f"{folder}.{module}"
+        for folder, module in sorted(named)
+        if any((place / folder).is_dir() for place in folders)
+        and not any((place / folder / name).exists() for place in folders for name in (module, f"{module}.py"))
+    ]
+    assert named and wrong == []
 
 
 def normal(requirement: str) -> str:
