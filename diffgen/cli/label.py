@@ -9,6 +9,7 @@ from diffgen import api
 from diffgen.cli import model_options, options
 from diffgen.cli.settings_options import add_settings, settings_from
 from diffgen.config import LabelConfig
+from diffgen.config.schema import every_setting
 from diffgen.errors import UserError
 
 _EXAMPLES = """\
@@ -59,6 +60,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("--partial goes with --import; leave it out.")
     if arguments.trust_oracle and not arguments.oracle:
         raise UserError("--trust-oracle goes with --oracle; leave it out.")
+    for each in every_setting(LabelConfig):
+        if arguments.export is None and getattr(arguments, each.key) is not None:
+            raise UserError(f"{each.option} goes with --export; leave it out.")
     if arguments.export is not None:
         config = settings_from(arguments, LabelConfig)
         sheet = api.label_export(arguments.run_folder, arguments.export, config=config, **options.events(arguments))

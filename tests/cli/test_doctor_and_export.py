@@ -104,6 +104,12 @@ def test_options_that_do_not_go_together(
     assert said in outcome.err
 
 
+def test_settings_of_a_label_sheet_where_none_is_written(diffgen_command: Callable[..., Any], tmp_path: Path) -> None:
+    outcome = diffgen_command("label", tmp_path, "--oracle", "c.pt", "--count", "5")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "--count goes with --export; leave it out" in outcome.err
+
+
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
