@@ -90,7 +90,7 @@ class Filter(Part, ABC):
 
     @abstractmethod
     def score(self, images: torch.Tensor, *, enough: float = math.inf) -> torch.Tensor:
-        """float32 (N,), on the CPU, for uint8 (N, C, H, W); higher is more real.
+        """float32 (N,), on the CPU, for uint8 (N, C, H, W), N at least 1; higher is more real.
 
         The score of an image depends on no other image that is scored with it. Where it is at least ``enough``, any
         number from ``enough`` up to the score may be given instead, if that is found sooner.
@@ -100,11 +100,6 @@ class Filter(Part, ABC):
 def threshold_setting(what: str, **bounds: Any) -> Any:
     """The setting ``threshold`` of a filter, named by what it is the lowest of."""
     return setting(None, f"Lowest {what} that passes (default: found).", **bounds)
-
-
-def in_batches(images: torch.Tensor, batch_size: int) -> tuple[torch.Tensor, ...]:
-    """Images, (N, ...), in batches; none for no images, where ``Tensor.split`` gives one that is empty."""
-    return images.split(batch_size) if len(images) else ()
 
 
 FILTERS: Registry[Filter] = Registry(Filter)  # type: ignore[type-abstract]

@@ -7,7 +7,7 @@ import math
 import torch
 
 from diffgen.config.schema import Maybe, settings
-from diffgen.filters.base import Filter, FilterContext, in_batches, threshold_setting
+from diffgen.filters.base import Filter, FilterContext, threshold_setting
 from diffgen.types import Scorer
 
 
@@ -50,5 +50,5 @@ class DiscriminatorFilter(Filter):
 
     def score(self, images: torch.Tensor, *, enough: float = math.inf) -> torch.Tensor:
         """float32 (N,), on the CPU, for uint8 (N, C, H, W)."""
-        scores = [self._scorer.score(batch).cpu() for batch in in_batches(images, self._batch_size)]
-        return torch.cat([torch.empty(0), *scores])
+        scores = [self._scorer.score(batch).cpu() for batch in images.split(self._batch_size)]
+        return torch.cat(scores)

@@ -9,7 +9,7 @@ import torch
 from diffgen.config.schema import Maybe, settings
 from diffgen.features.nearest import Nearest
 from diffgen.features.shrinking import shrunk
-from diffgen.filters.base import Filter, FilterContext, in_batches, threshold_setting
+from diffgen.filters.base import Filter, FilterContext, threshold_setting
 
 _INK = 1.0  # energy, of grey levels from 0 to 1; an image with less holds nothing that could be compared
 
@@ -76,8 +76,8 @@ class NeighborsFilter(Filter):
         """float32 (N,), at most 1, on the CPU, for uint8 (N, C, H, W)."""
         if self._real is None:
             raise RuntimeError("fit() the filter before it is asked")
-        scores = [torch.empty(0)]
-        for batch in in_batches(images, self._batch_size):
+        scores = []
+        for batch in images.split(self._batch_size):
             own = self._vectors(batch)
             energy = own.square().sum(dim=1)
             nearest = self._real.find(own, self._neighbors)[1].mean(dim=1)

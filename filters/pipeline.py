@@ -169,7 +169,12 @@ class FilterPipeline:
 
 
 def _scored(one: Filter, images: torch.Tensor, **enough: float) -> Float32Array:
-    """What a filter says of images; one of the user's own is asked for a number for each, whenever it is asked."""
+    """What a filter says of images; one of the user's own is asked for a number for each, whenever it is asked.
+
+    No filter is asked about no images.
+    """
+    if not len(images):
+        return np.empty(0, dtype=np.float32)
     scores: Any = one.score(images, **enough)
     if not isinstance(scores, torch.Tensor) or scores.shape != (len(images),):
         given = f"a tensor of {tuple(scores.shape)}" if isinstance(scores, torch.Tensor) else type(scores).__name__

@@ -10,7 +10,7 @@ import torch
 from diffgen.config.schema import Maybe, setting, settings
 from diffgen.features.shrinking import shrunk
 from diffgen.features.vae import Vae
-from diffgen.filters.base import Filter, FilterContext, in_batches, threshold_setting
+from diffgen.filters.base import Filter, FilterContext, threshold_setting
 
 _INK = 1.0  # squared grey levels, summed over pixels; below it an image holds nothing that could be drawn again
 
@@ -66,8 +66,8 @@ class ReconstructionFilter(Filter):
         """float32 (N,), at most 0, on the CPU, for uint8 (N, C, H, W)."""
         if self._network is None:
             raise RuntimeError("fit() the filter before it is asked")
-        scores = [torch.empty(0)]
-        for batch in in_batches(images, self._batch_size):
+        scores = []
+        for batch in images.split(self._batch_size):
             drawn = self._network.reconstruct(batch)
             target = shrunk(batch.to(drawn.device)).to(torch.float32) / 255
             error = (target - drawn).square().flatten(1).sum(dim=1)

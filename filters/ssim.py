@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from diffgen.config.schema import Maybe, settings
 from diffgen.features.nearest import Nearest
 from diffgen.features.shrinking import shrunk
-from diffgen.filters.base import Filter, FilterContext, in_batches, threshold_setting
+from diffgen.filters.base import Filter, FilterContext, threshold_setting
 from diffgen.metrics.ssim import Moments, moments, similarity_of
 
 _LARGEST_SIDE = 64  # pixels; a window of 7 is to be a visible part of the picture
@@ -66,7 +66,7 @@ class SsimFilter(Filter):
         return self.nearest(images, enough=enough)[0]
 
     def nearest(self, images: torch.Tensor, *, enough: float = math.inf) -> tuple[torch.Tensor, torch.Tensor]:
-        """The best SSIM of each image and the row of the reference image that gives it.
+        """The best SSIM of each image, if any, and the row of the reference image that gives it.
 
         An image whose nearest neighbour gives ``enough`` is not compared with the others: most of what a search finds
         is such, and SSIM is the filter's main cost.
@@ -77,7 +77,7 @@ class SsimFilter(Filter):
         if self._reference is None or self._nearest is None:
             raise RuntimeError("fit() the filter before it is asked")
         scores, rows = [torch.empty(0)], [torch.empty(0, dtype=torch.int64)]
-        for batch in in_batches(images, _BATCH):
+        for batch in images.split(_BATCH) if len(images) else ():
             batch = self._compared(batch)
             candidates = self._nearest.find(_directions(batch), self._neighbors)[0]  # (n, k)
             row, own = candidates[:, 0].clone(), moments(batch)

@@ -29,7 +29,7 @@ from diffgen.runs.lock import RunLock
 from diffgen.runs.store import Store, read_store
 from diffgen.techniques import technique_class
 from diffgen.workflows.accept import acceptances
-from diffgen.workflows.check_requirements import check_base, check_jury
+from diffgen.workflows.check_requirements import check_base, check_jury, check_variations
 from diffgen.workflows.check_stages import Gate
 from diffgen.workflows.resume import resumed_plan
 from diffgen.workflows.verdict import check_same_files, redraw, verdict_of_done, warn_of_other_store
@@ -95,6 +95,7 @@ def check(
                 f"A check also asks about random pictures, and the technique {comparison.technique} draws none; check "
                 "with diffgan or random_latent."
             )
+        check_variations(config)
         gate = _gate(config, store, progress)
         request = Request((base, candidate), data, config.compare, output, force, command, gate.about())
         check_islands(config.compare)

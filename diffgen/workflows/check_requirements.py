@@ -57,6 +57,16 @@ def check_labels(check: CheckConfig, images: ImageSet, config: CompareConfig) ->
         )
 
 
+def check_variations(config: CheckConfig) -> None:
+    """See that there are variations where a limit is on them.
+
+    Raises:
+        UserError: there are none.
+    """
+    for option in _limits_that_need("variations", config) if config.variations == 0 else ():
+        raise UserError(f"{option} needs variations, but --variations is 0; leave one of them out.")
+
+
 def check_base(images: ImageSet, real: RealAnswers) -> None:
     """See that labelled images show a base that is right more often than by guessing.
 
@@ -133,15 +143,13 @@ def check_store(store: Store, place: Path, models: Sequence[BlackBox], images: I
 
 
 def check_jury(config: CheckConfig, jury: PreparedJury) -> None:
-    """See that there is a jury where a limit needs one, and variations for it to judge.
+    """See that there is a jury where a limit needs one.
 
     Raises:
-        UserError: there are none.
+        UserError: there is none.
     """
     for option in _limits_that_need("jury", config) if jury.recogniser is None else ():
         raise UserError(
             f"{option} needs a jury that says who is wrong, and there is none ({jury.reason}); give more images, or "
             "labels, or leave it out."
         )
-    for option in _limits_that_need("variations", config) if config.variations == 0 else ():
-        raise UserError(f"{option} needs variations, but --variations is 0; leave one of them out.")

@@ -31,6 +31,7 @@ class PixelFilter:
         self.real = len(real)
 
     def score(self, images: torch.Tensor, *, enough: float = math.inf) -> torch.Tensor:
+        assert len(images) > 0
         self.asked += images[:, 0, 0, -1].tolist()
         return images[:, 0, 0, self._column].float()
 

@@ -110,8 +110,8 @@ def test_limits_that_need_a_jury_or_variations_are_refused_without_before_anythi
             check(*given, data=few, config=replace(quick, limits=limits), output=tmp_path / "run")
     told("Checks", "a limit that needs a jury, and images too few for one", caught.value)
     config = replace(quick, variations=0, limits=Limits(max_variation_faults=0.01))
-    with pytest.raises(UserError, match="--variations is 0") as none:
-        check(*given, data=digits, config=config, output=tmp_path / "run")
+    with pytest.raises(UserError, match="--variations is 0") as none:  # before data are read
+        check(*given, data=tmp_path / "missing", config=config, output=tmp_path / "run")
     told("Checks", "a limit on variations of which there are none", none.value)
     assert not (tmp_path / "run").exists()
 
