@@ -56,6 +56,8 @@ from diffgen.features.cells import Cells
 from diffgen.labels.store import UNLABELLED
 from diffgen.metrics.geometric_diversity import equal_subsets
 from diffgen.metrics.intervals import exact_interval
+from diffgen.pool.calls import Ended, Function
+from diffgen.pool.processes import Processes
 from diffgen.runs.files import write_json, write_text, write_whole
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.triggers import TriggerTable
@@ -66,8 +68,6 @@ from diffgen.sources.base import FamilyContext
 from diffgen.sources.registry import SOURCES
 from diffgen.techniques import TECHNIQUES, technique_class
 from diffgen.types import Int64Array, UInt8Array
-from diffgen.workers.calls import Ended, Function
-from diffgen.workers.processes import CallProcesses
 from diffgen.workflows.compare import compare
 from diffgen.workflows.label import read_valid_triggers
 from diffgen.workflows.resume import resume
@@ -278,14 +278,14 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _called(function: Function, *arguments: Any) -> str:
     """Call it in a process of its own; what it failed of, or nothing."""
-    calls = CallProcesses()
+    pool = Processes()
     try:
-        calls.start(0, function, *arguments)
-        while not (ends := [each for _, each in calls.events(60) if isinstance(each, Ended)]):
+        pool.start(0, function, *arguments)
+        while not (ends := [each for _, each in pool.events(60) if isinstance(each, Ended)]):
             continue
         return "" if ends[0].failure is None else f"failed: {ends[0].failure.text}"
     finally:
-        calls.close()
+        pool.close()
 
 
 def read(out: Path) -> list[dict[str, Any]]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 import torch
 
+import diffgen
 from diffgen.errors import UserError
 from diffgen.models import BlackBox
 from diffgen.models.answer_table import AnswerTable
@@ -78,6 +79,20 @@ def versions() -> dict[str, str]:
     """Versions of Python, the system and every package that can change a run's outcome."""
     found = {"python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}
     return found | {package: installed(package) for package in _RECORDED_PACKAGES}
+
+
+def made_of() -> dict[str, str]:
+    """What must be the same on all machines of a run: the versions of everything that can change its outcome."""
+    return {"diffgen": diffgen.__version__, **versions()}
+
+
+def differing(own: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]:
+    """What another process has otherwise than this one, as parts of a sentence."""
+    return [
+        f"{name} {theirs.get(name, 'missing')} instead of {text}"
+        for name, text in own.items()
+        if theirs.get(name) != text
+    ]
 
 
 def installed(package: str) -> str:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 import os
 import pickle
+from typing import Any
 
+from diffgen.comparison.machine import differing
 from diffgen.comparison.plan import Objects, Prepared
 from diffgen.config import CompareConfig, IslandConfig, roles
 from diffgen.errors import UserError
-from diffgen.islands.crew import Crew
 from diffgen.islands.messages import Job, Ready
 from diffgen.models.wording import reason
 from diffgen.numerics import all_threads
+from diffgen.pool.calls import Pool
+from diffgen.pool.processes import Processes
 from diffgen.techniques import technique_class
-from diffgen.workers.sameness import differing
 
 _THRESHOLDS_APART = 0.05  # of each other; rounding is far below
 
@@ -36,7 +38,7 @@ def check_islands(config: CompareConfig) -> None:
     if islands.used and technique_class(config.technique).asks_known_images:
         raise UserError(f"The technique {config.technique} asks about each real image once; leave the workers out.")
     if islands.ray != "none":
-        from diffgen.workers.ray_cluster import check
+        from diffgen.pool.ray_cluster import check
 
         check(islands.ray)
 
@@ -66,26 +68,26 @@ def job_of(prepared: Prepared) -> Job:
     return Job(folder.path.absolute(), prepared.objects, prepared.real, config.workers, threads)
 
 
-def make_crew(prepared: Prepared) -> Crew:
-    """The workers of a run, not started yet; says what is to be known of their number.
+def make_pool(prepared: Prepared) -> tuple[Pool, Any]:
+    """Where the workers of a run search, and the job that each is handed; says what is to be known of their number.
 
     Raises:
         UserError: they cannot be made.
     """
     config, progress, job = prepared.config.islands, prepared.progress, job_of(prepared)
     if config.ray != "none":
-        from diffgen.islands.ray_actors import RayActors
+        from diffgen.pool.ray_cluster import Cluster, RayPool
 
-        return RayActors(job, config.ray, gpus=prepared.device.type == "cuda", progress=progress)
-    from diffgen.islands.processes import Processes
-
+        cluster, gpus = Cluster(config.ray, job.islands), prepared.device.type == "cuda"
+        shares = cluster.shares(job.islands, job.threads, gpus=gpus, progress=progress)
+        return RayPool(cluster, *shares), cluster.ray.put(job)  # sent once, not to every worker
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if config.workers > cores:
         progress.warn(
             f"{config.workers} workers share {cores} core{'s' if cores > 1 else ''}; that is faster only where models "
             "spend their time waiting, such as remote ones."
         )
-    return Processes(job)
+    return Processes(), job
 
 
 def _check_sendable(given: Objects) -> None:

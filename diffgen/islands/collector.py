@@ -245,9 +245,7 @@ class Collector:
         self.merged, self.granted = int(state["island_epoch"]), int(state["island_granted"])
         states = _cut(state["island_states"], state["island_state_sizes"])
         owned = _cut(state["island_triggers"], state["island_trigger_counts"])
-        # older checkpoints have no outcomes
-        none = np.empty(0, dtype=np.uint8), [0] * len(states)
-        outcomes = _cut(state.get("island_outcomes", none[0]), state.get("island_outcome_sizes", none[1]))
+        outcomes = _cut(state["island_outcomes"], state["island_outcome_sizes"])
         for place, about in enumerate(self.islands):
             about.queries = int(state["island_queries"][place])
             about.ended = bool(state["island_ended"][place])

@@ -19,14 +19,13 @@ from diffgen.comparison.technique_run import (
 )
 from diffgen.config import replace
 from diffgen.errors import RunError, UserError
-from diffgen.islands.begin import make_crew, refusal
+from diffgen.islands.begin import make_pool, refusal
 from diffgen.islands.collector import Collector
-from diffgen.islands.crew import Crew
-from diffgen.islands.island import config_of, ready
-from diffgen.islands.messages import Event, Ready, Report, Tick
+from diffgen.islands.island import config_of, ready, search_island
+from diffgen.islands.messages import Ready, Report, Tick
+from diffgen.pool.calls import Ended, Failed, Pool, Said
 from diffgen.search.archive import Archive
 from diffgen.techniques import technique_class
-from diffgen.workers.messages import Failed, Said
 
 ATTEMPTS = 3  # of an island in a row, without a report in between, until it is given up
 ATTEMPTS_OF_DEAD = 10  # where its workers die without a word, which may be nobody's fault in the run
@@ -95,14 +94,14 @@ def search_on_islands(prepared: Prepared) -> SearchOutcome:
         # what counts as a trigger must not change within a run
         real, margin = prepared.real, found[0].get("margin", prepared.real.summary.margin)
         prepared = replace(prepared, real=replace(real, summary=replace(real.summary, margin=margin)))
-    crew = make_crew(prepared)
+    pool, job = make_pool(prepared)
     try:
-        driver = Driver(prepared, crew)
+        driver = Driver(prepared, pool, job)
         if found is not None:
             driver.restore(*found)
         return driver.run()
     finally:
-        crew.close()
+        pool.close()
 
 
 @dataclass(frozen=True)
@@ -123,12 +122,13 @@ class Driver:
 
     Args:
         prepared: what it works with.
-        crew: its workers.
+        pool: where its workers run.
+        job: what each is handed.
     """
 
-    def __init__(self, prepared: Prepared, crew: Crew) -> None:
+    def __init__(self, prepared: Prepared, pool: Pool, job: Any) -> None:
         config = prepared.config
-        self._prepared, self._crew = prepared, crew
+        self._prepared, self._pool, self._job = prepared, pool, job
         self._archive = Archive(prepared.images.image_shape, sink=prepared.folder.write_part)
         self.evaluator = Collector(
             config.islands,
@@ -197,7 +197,7 @@ class Driver:
             try:
                 while not progress.stop.stopped and (not collector.over or self._try_given_up()):
                     self._hand_out()
-                    self._hear(self._crew.events(_SECONDS_BETWEEN_LOOKS))
+                    self._hear(self._pool.events(_SECONDS_BETWEEN_LOOKS))
                     self._check_starts()
                     self._start_again()
                     while collector.merge():
@@ -223,7 +223,7 @@ class Driver:
 
     def _start(self, number: int) -> None:
         self._starting[number] = time.monotonic()
-        self._crew.start(number)
+        self._pool.start(number, search_island, self._job, number)
 
     def _start_all(self) -> None:
         """Start the workers, and wait until all have opened everything.
@@ -238,17 +238,19 @@ class Driver:
             for number in numbers:
                 self._start(number)
             while self._starting:
-                for number, event in self._crew.events(_SECONDS_BETWEEN_LOOKS):
-                    if not isinstance(event, Failed):
+                for number, event in self._pool.events(_SECONDS_BETWEEN_LOOKS):
+                    if not isinstance(event, Ended) or event.failure is None:
                         self._take(number, event)
                         continue
+                    failure = event.failure
                     self._starting.pop(number, None)
                     self._attempts[number] += 1
-                    if not event.by_user and self._attempts[number] < _patience(event):
-                        progress.warn(f"Worker {number + 1} did not come up ({event.text.rstrip('.')}); trying again.")
+                    if not failure.by_user and self._attempts[number] < _patience(failure):
+                        text = failure.text.rstrip(".")
+                        progress.warn(f"Worker {number + 1} did not come up ({text}); trying again.")
                         self._start(number)
                     else:
-                        refusals.append(Failed(f"Worker {number + 1} cannot begin: {event.text}", event.by_user))
+                        refusals.append(Failed(f"Worker {number + 1} cannot begin: {failure.text}", failure.by_user))
                 self._check_starts()
                 stage.reach(len(self._idle))
         if refusals:
@@ -258,7 +260,7 @@ class Driver:
     def _check_starts(self) -> None:
         late = [number for number, since in self._starting.items() if time.monotonic() - since > SECONDS_TO_START]
         for number in late:
-            self._crew.end(number)
+            self._pool.end(number)
             self._failed(number, Failed(f"it was not ready after {SECONDS_TO_START:g} s"))
 
     def _hand_out(self) -> None:
@@ -268,11 +270,11 @@ class Driver:
             # what it has reported before it died is merged first: there it goes on
             if not collector.islands[number].reports:
                 self._idle.discard(number)
-                self._crew.tell(number, collector.beginning(number, self._triggers(), self.seconds))
+                self._pool.tell(number, collector.beginning(number, self._triggers(), self.seconds))
                 self._begun[number] = collector.merged
         for number, latest in self._begun.items():
             for epoch in range(latest + 1, collector.granted + 1):
-                self._crew.tell(number, collector.task(number, epoch))
+                self._pool.tell(number, collector.task(number, epoch))
             self._begun[number] = collector.granted
 
     def _triggers(self) -> Any:
@@ -280,15 +282,15 @@ class Driver:
         self._archive.flush(everything=True)
         return self._prepared.folder.read_triggers(images=self._archive.image_column())
 
-    def _hear(self, events: list[tuple[int, Event]]) -> None:
+    def _hear(self, events: list[tuple[int, Any]]) -> None:
         for number, event in events:
             self._take(number, event)
 
-    def _take(self, number: int, event: Event) -> None:
+    def _take(self, number: int, event: Any) -> None:
         if isinstance(event, Ready):
             self._starting.pop(number, None)
             if (why := refusal(self._own, event)) is not None:
-                self._crew.end(number)
+                self._pool.end(number)
                 self._failed(number, Failed(why, by_user=True))
             else:
                 self._idle.add(number)
@@ -299,16 +301,15 @@ class Driver:
             (progress.warn if event.warning else progress.say)(f"Worker {number + 1}: {event.text}")
         elif isinstance(event, Report):
             self._attempts[number], self._reported[number] = 0, event.epoch
-            self._note_gan(event.gan)
             self.evaluator.islands[number].reports.append(event)
             self._live.tick(number, Tick(event.queries, 0))
             if event.exhausted:
                 self._prepared.progress.warn(f"Worker {number + 1}: model {event.exhausted} may not be asked further.")
             if event.ended:
                 self._begun.pop(number, None)
-                self._crew.end(number)
-        else:
-            self._failed(number, event)
+                self._pool.end(number)
+        elif event.failure is not None:
+            self._failed(number, event.failure)
 
     def _failed(self, number: int, event: Failed) -> None:
         """Let another worker take the place of one that is gone, or give the island up."""
@@ -377,10 +378,10 @@ class Driver:
 
     def _stop(self) -> None:
         """Let all workers end in good order, and merge what they report."""
-        self._crew.stop()
+        self._pool.stop()
         given_up = time.monotonic() + _SECONDS_TO_STOP
         while self._busy() and time.monotonic() < given_up:
-            self._hear(self._crew.events(_SECONDS_BETWEEN_LOOKS))
+            self._hear(self._pool.events(_SECONDS_BETWEEN_LOOKS))
         # without a checkpoint: epochs that were cut short are searched again when the run is resumed
         self.evaluator.merge_rest()
 
@@ -389,12 +390,6 @@ class Driver:
         return any(epoch > self._reported[number] for number, epoch in self._begun.items())
 
     # -- what is kept ------------------------------------------------------------------------------------------------
-
-    def _note_gan(self, digest: str | None) -> None:
-        """Note in the manifest at once which GAN joined the search of an island: whoever resumes compares with it."""
-        folder = self._prepared.folder
-        if digest is not None and folder.manifest.get("gan") != digest:
-            folder.save_manifest(gan=digest)
 
     def _conclude(self) -> None:
         collector, progress = self.evaluator, self._prepared.progress

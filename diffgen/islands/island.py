@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from diffgen.comparison.machine import made_of
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.plan import Plan, Prepared
 from diffgen.comparison.preflight import prepare_models
@@ -19,10 +20,11 @@ from diffgen.comparison.stages import learn, with_filters, without_jury
 from diffgen.comparison.technique_run import make_loop, restore_loop
 from diffgen.config import Budget, CompareConfig, replace
 from diffgen.config.images import SEEDS
-from diffgen.events import Event, Message, Progress, StopToken
+from diffgen.events import Event, Progress
 from diffgen.islands.messages import Begin, Epoch, Job, Migrants, Ready, Report, Tick, table_of
 from diffgen.models.loading import file_digest
 from diffgen.models.patience import impatient
+from diffgen.pool.calls import Link
 from diffgen.runs.arrays import packed, unpacked
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.triggers import TriggerTable
@@ -30,8 +32,6 @@ from diffgen.search.archive import Archive
 from diffgen.search.loop import SearchLoop
 from diffgen.search.proposal import Answers, Proposal
 from diffgen.tasks.classification import label_numbers
-from diffgen.workers.messages import Said
-from diffgen.workers.sameness import made_of
 
 _SECONDS_BETWEEN_TICKS = 0.25
 
@@ -73,22 +73,38 @@ def ready(prepared: Prepared) -> Ready:
     )
 
 
+def search_island(link: Link, job: Job, number: int) -> None:
+    """The whole life of a worker: says that it is ready, then does one task after the other.
+
+    Raises:
+        UserError: something that it needs is not there, where it runs.
+        RunError: a model failed.
+    """
+    island = Island(link, job, number)
+    link.say(island.ready)
+    while True:
+        task: Begin | Epoch = link.told.get()
+        if isinstance(task, Begin):
+            island.begin(task)
+        elif (report := island.epoch(task)) is not None:
+            link.say(report)
+
+
 class Island:
     """One of the searches of a run.
 
     Args:
+        link: takes sentences and how far it is, and ends its search in good order.
         job: what it works on.
         number: of the island, from 0.
-        emit: takes sentences and how far it is.
-        stop: ends its search in good order.
 
     Raises:
         UserError: something that it needs is not there, where it runs.
     """
 
-    def __init__(self, job: Job, number: int, emit: Callable[[Tick | Said], None], stop: StopToken) -> None:
+    def __init__(self, link: Link, job: Job, number: int) -> None:
         torch.set_num_threads(job.threads)
-        self._job, self._emit, self._stop = job, emit, stop
+        self._link, self._job = link, job
         self._speaks = False  # what is said on the way to the search, the driver has said already
         folder = RunFolder.open(job.run)
         self._folder = JobFolder(folder.path, folder.manifest)
@@ -103,7 +119,7 @@ class Island:
         self._loop: SearchLoop
 
     def _prepare(self, number: int) -> Prepared:
-        objects, progress = self._job.objects, Progress(self._heard, self._stop)
+        objects, progress = self._job.objects, Progress(self._heard, self._link.stop)
         run = OpenedRun(self._folder)
         models = run.models(objects.models, options=objects.options)
         images = run.data(objects.data, purpose="search", progress=progress)
@@ -115,8 +131,8 @@ class Island:
         return with_filters(learn(plan, self._job.real, without_jury(plan)), self._folder)
 
     def _heard(self, event: Event) -> None:
-        if self._speaks and isinstance(event, Message) and event.level != "detail":
-            self._emit(Said(event.text, event.level == "warning"))
+        if self._speaks:
+            self._link(event)
 
     @property
     def ready(self) -> Ready:
@@ -138,7 +154,7 @@ class Island:
             if begin.state is None:
                 self._anew = 0 if begin.met is None else max(1, begin.queries)
             else:
-                self._anew = int(state.get("island_anew", 0))  # older checkpoints do not say it
+                self._anew = int(state["island_anew"])
             if self._anew:
                 config = prepared.config
                 prepared = replace(prepared, config=replace(config, seed=_seed(config.seed, self._anew)))
@@ -149,7 +165,7 @@ class Island:
                 archive.restore(table_of(begin.archive))
             if begin.state is not None:
                 restore_loop(self._loop, state, self._folder)
-                self._loop.empty = int(state.get("island_empty", 0))  # or each new worker would count from 0
+                self._loop.empty = int(state["island_empty"])  # or each new worker would count from 0
             if begin.met is not None:
                 assert self._loop.evaluator.behaviours is not None
                 self._loop.evaluator.behaviours.meet(begin.met)
@@ -174,7 +190,7 @@ class Island:
     def _at_work(self) -> Iterator[None]:
         """While the block runs, in whichever thread, it knows the run's own objects and ends in good order."""
         self._speaks = True
-        with self._extensions.in_use(), impatient(self._stop):
+        with self._extensions.in_use(), impatient(self._link.stop):
             yield
         self._speaks = False
 
@@ -182,7 +198,7 @@ class Island:
         if time.monotonic() - self._last_tick >= _SECONDS_BETWEEN_TICKS:
             self._last_tick = time.monotonic()
             evaluator = self._loop.evaluator
-            self._emit(Tick(evaluator.queries, len(evaluator.archive)))
+            self._link.say(Tick(evaluator.queries, len(evaluator.archive)))
 
     def _welcome(self, migrants: Migrants) -> None:
         """Put what others found into the archive, and before the technique."""
@@ -244,7 +260,6 @@ class Island:
             None if self._ended else packed(self._state()),
             self._ended,
             dict(loop.technique.outcomes()) if counted else {},
-            self._folder.manifest.get("gan"),
             "" if loop.exhausted_model is None else loop.exhausted_model.name,
         )
 

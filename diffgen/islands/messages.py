@@ -15,7 +15,6 @@ from diffgen.comparison.preflight import RealAnswers
 from diffgen.runs.images import ImageColumn
 from diffgen.runs.triggers import TriggerTable
 from diffgen.types import Float32Array, Int64Array
-from diffgen.workers.messages import Failed, Said
 
 # Of a table of triggers (:mod:`diffgen.runs.triggers`), all with as many rows; "images" among them, uint8 (n, C, H, W).
 Columns = Mapping[str, NDArray[Any]]
@@ -116,7 +115,6 @@ class Report:
         state: where it goes on from; None where the budget ended or somebody stopped it within a generation.
         ended: it searches no more.
         outcomes: what the technique itself counted, where it has ended, or may have to without being asked again.
-        gan: digest of a GAN that has joined, or None.
         exhausted: name of a model that may not be asked any further, or nothing.
     """
 
@@ -128,7 +126,6 @@ class Report:
     state: bytes | None
     ended: bool
     outcomes: Mapping[str, Any] = field(default_factory=dict)
-    gan: str | None = None
     exhausted: str = ""
 
 
@@ -138,6 +135,3 @@ class Tick:
 
     queries: int
     triggers: int
-
-
-Event = Ready | Report | Tick | Said | Failed

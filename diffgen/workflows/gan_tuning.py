@@ -26,14 +26,14 @@ from diffgen.gan_training.monitor import MIN_HELD_OUT, KidMonitor, Measurement, 
 from diffgen.gan_training.scores import GeneratorScores, score_generator
 from diffgen.gan_training.trainer import number_of_steps, steps_between_readings
 from diffgen.numerics import all_threads
+from diffgen.pool.calls import Ended
+from diffgen.pool.processes import Processes
 from diffgen.runs.files import write_whole
 from diffgen.sources import gan as gan_loader
 from diffgen.sources.base import FamilyContext, Source
 from diffgen.sources.gan import make_monitor, train_and_save
 from diffgen.sources.space import random_genes
 from diffgen.types import ImageSet
-from diffgen.workers.calls import Ended
-from diffgen.workers.processes import CallProcesses
 
 if TYPE_CHECKING:
     from diffgen.gan_training.tuning_outcome import Tuned
@@ -191,17 +191,17 @@ def _on_workers(data: ImageSet, config: TrainGanConfig, context: FamilyContext, 
         RunError: one broke off again and again.
     """
     progress, attempts, given_up = context.progress, [0] * workers, list[str]()
-    threads, calls, running = max(1, all_threads() // workers), CallProcesses(), set(range(workers))
+    threads, pool, running = max(1, all_threads() // workers), Processes(), set(range(workers))
 
     def start(number: int) -> None:
-        calls.start(number, run_trials, data, config, _device_of(number, context.device), path, threads)
+        pool.start(number, run_trials, data, config, _device_of(number, context.device), path, threads)
 
     with progress.stage(f"Trying settings on {workers} workers", total=None):
         try:
             for number in range(workers):
                 start(number)
             while running:
-                for number, event in calls.events(_SECONDS_BETWEEN_LOOKS):
+                for number, event in pool.events(_SECONDS_BETWEEN_LOOKS):
                     if not isinstance(event, Ended):
                         (progress.warn if event.warning else progress.say)(f"Worker {number + 1}: {event.text}")
                     elif event.failure is None:
@@ -218,7 +218,7 @@ def _on_workers(data: ImageSet, config: TrainGanConfig, context: FamilyContext, 
                             running.discard(number)
                             given_up.append(text)
         finally:
-            calls.close()  # a trial that still runs is taken up the next time
+            pool.close()  # a trial that still runs is taken up the next time
     if given_up:
         raise RunError(
             f"{given_up[-1]} {_ATTEMPTS} times; what was tried is kept, and the same command goes on with it."

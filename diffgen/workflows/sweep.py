@@ -10,19 +10,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from diffgen.comparison.machine import differing, made_of
 from diffgen.config import ModelSpec, Opening, is_address
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.numerics import all_threads
+from diffgen.pool.calls import Ended, Pool
+from diffgen.pool.processes import Processes
 from diffgen.runs.creation import OWN
 from diffgen.runs.files import make_folder
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.sweeps.mark import begun_with, mark, place_of
-from diffgen.sweeps.outcomes import Outcome, outcome_of, results_of, warnings_of, write_table
+from diffgen.sweeps.outcomes import Outcome, outcome_of, results_of, write_table
 from diffgen.sweeps.plan import Cell, Plan, read_plan
-from diffgen.workers.calls import Calls, Ended
-from diffgen.workers.sameness import differing, made_of
 from diffgen.workflows.sweep_requirements import check_comparisons, warn_of_twins, warn_of_unused_source
 
 _SECONDS_BETWEEN_LOOKS = 0.5
@@ -79,7 +80,7 @@ def sweep(
     progress, made = Progress(events, stop), read_plan(plan)
     begun_with(made.output)  # nothing is written into a folder of others, not even a lock
     if ray is not None:
-        from diffgen.workers.ray_cluster import check
+        from diffgen.pool.ray_cluster import check
 
         check(ray)
     done = [results_of(place_of(made.output, cell)) is not None for cell in made.cells]
@@ -117,17 +118,17 @@ class _Sweep:
 
     def _run(self, left: deque[int]) -> None:
         stop, running = self._progress.stop, 0
-        calls, at_once, threads = self._calls()
+        pool, at_once, threads = self._pool()
         with self._progress.stage("Comparing", total=len(self._cells)) as stage, stop.heeding():
             stage.reach(len(self._cells) - len(left))
             try:
                 while (left or running) and not stop.stopped:
                     while left and running < at_once:
                         number = left.popleft()
-                        calls.start(number, run_cell, self._cells[number], self._place(number), threads, made_of())
+                        pool.start(number, run_cell, self._cells[number], self._place(number), threads, made_of())
                         running += 1
                         self._progress.detail(f"{self._cells[number].name}: begun.")
-                    for number, event in calls.events(_SECONDS_BETWEEN_LOOKS):
+                    for number, event in pool.events(_SECONDS_BETWEEN_LOOKS):
                         if isinstance(event, Ended):
                             running -= 1
                             self._end(number, event)
@@ -137,35 +138,31 @@ class _Sweep:
                         else:
                             self._progress.detail(f"{self._cells[number].name}: {event.text}")
             finally:
-                calls.close()  # what still runs goes on from its checkpoint the next time
+                pool.close()  # what still runs goes on from its checkpoint the next time
 
-    def _calls(self) -> tuple[Calls, int, int]:
+    def _pool(self) -> tuple[Pool, int, int]:
         """What runs the comparisons, how many at once, and with how many threads each.
 
         Raises:
             UserError: no cluster answers.
         """
         if self._ray is None:
-            from diffgen.workers.processes import CallProcesses
-
             at_once = min(self._workers or 1, len(self._cells))
-            return CallProcesses(), at_once, max(1, all_threads() // at_once)
-        from diffgen.workers.ray_calls import RayCalls
-        from diffgen.workers.ray_cluster import Cluster
+            return Processes(), at_once, max(1, all_threads() // at_once)
+        from diffgen.pool.ray_cluster import Cluster, RayPool
 
         cluster = Cluster(self._ray, min(self._workers or 1, len(self._cells)))
         at_once = min(self._workers or max(1, int(cluster.cores)), len(self._cells))
         # what each takes of a machine; a comparison that may not use a GPU is given none
         gpus = cluster.gpus > 0 and any(each.config().device != "cpu" for each in self._cells)
         cores, of_a_gpu = cluster.shares(at_once, max(1, cluster.cores // at_once), gpus=gpus, progress=self._progress)
-        return RayCalls(cluster, cores=cores, gpus=of_a_gpu), at_once, max(1, int(cores))
+        return RayPool(cluster, cores, of_a_gpu, begins_again=True), at_once, max(1, int(cores))
 
     def _place(self, number: int) -> Path:
         return place_of(self._folder, self._cells[number])
 
     def _end(self, number: int, event: Ended) -> None:
         name, run = self._cells[number].name, self._place(number)
-        self._warn(number, warnings_of(run))  # on a cluster nothing is heard of it before
         if event.failure is not None:
             self._failures[number] = event.failure.text
         elif results_of(run) is None:

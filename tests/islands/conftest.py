@@ -30,8 +30,7 @@ from diffgen.data import load
 from diffgen.events import Progress
 from diffgen.islands import driver
 from diffgen.islands.begin import job_of
-from diffgen.islands.crew import Crew
-from diffgen.islands.messages import Job
+from diffgen.pool.calls import Pool
 from diffgen.runs.folder import RunFolder
 from diffgen.workflows.demo import convolutional_classifier, dense_classifier, train_classifier
 from tests.islands.in_turn import InTurn
@@ -84,12 +83,12 @@ class Search:
 
     def __call__(self, **how: Any) -> SearchOutcome:
         """Begin, or go on; ``how`` is that of :class:`tests.islands.in_turn.InTurn`."""
-        return self.on(lambda job: InTurn(job, **how))
+        return self.on(InTurn(**how))
 
-    def on(self, crew: Callable[[Job], Crew]) -> SearchOutcome:
-        """Begin, or go on, with workers that ``crew`` makes."""
+    def on(self, pool: Pool) -> SearchOutcome:
+        """Begin, or go on, with workers in ``pool``."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(driver, "make_crew", lambda prepared: crew(job_of(prepared)))
+            patch.setattr(driver, "make_pool", lambda prepared: (pool, job_of(prepared)))
             folder, objects = RunFolder.open(self.run), Objects(self.networks)
             return driver.search_on_islands(
                 replace(self.prepared, folder=folder, objects=objects, progress=self.listener.progress)

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from diffgen.events import StopToken
 from diffgen.islands.island import Island
-from diffgen.islands.messages import Begin, Epoch, Event, Job, Tick
-from diffgen.workers.messages import Failed, Said, failed
+from diffgen.islands.messages import Begin, Epoch
+from diffgen.pool.calls import Ended, Failed, Function, Link, failed
 
 Dies = Callable[[int, Epoch], bool]
 
 
 class InTurn:
-    """A crew; see :class:`diffgen.islands.crew.Crew`.
+    """See :class:`diffgen.pool.calls.Pool`.
 
     Args:
-        job: what they work on.
         seed: of the order.
         dies: whether a worker dies instead of doing a task, or after it, without a report.
         after_report: called with every epoch that was reported.
@@ -29,7 +28,6 @@ class InTurn:
 
     def __init__(
         self,
-        job: Job,
         *,
         seed: int = 0,
         dies: Dies = lambda number, epoch: False,
@@ -38,23 +36,21 @@ class InTurn:
         killed: bool = False,
     ) -> None:
         self._starts, self._killed = starts, killed
-        self._job, self._rng, self._dies, self._after_report = job, np.random.default_rng(seed), dies, after_report
+        self._rng, self._dies, self._after_report = np.random.default_rng(seed), dies, after_report
         self._islands: dict[int, Island] = {}
+        self._links: list[Link] = []
         self._tasks: dict[int, deque[Begin | Epoch]] = {}
-        self._said: list[tuple[int, Event]] = []
-        self._stop = StopToken()
+        self._said: list[tuple[int, Any]] = []
 
-    def start(self, number: int) -> None:
-        def emit(event: Tick | Said) -> None:
-            self._said.append((number, event))
-
+    def start(self, number: int, function: Function, *arguments: Any) -> None:
         if not self._starts(number):
-            self._said.append((number, Failed("its machine is gone")))
+            self._said.append((number, Ended(Failed("its machine is gone"))))
             return
+        self._links.append(Link(lambda event: self._said.append((number, event))))
         try:
-            self._islands[number] = Island(self._job, number, emit, self._stop)
+            self._islands[number] = Island(self._links[-1], *arguments)
         except Exception as error:
-            self._said.append((number, failed(error)))
+            self._said.append((number, Ended(failed(error))))
             return
         self._tasks[number] = deque()
         self._said.append((number, self._islands[number].ready))
@@ -64,9 +60,10 @@ class InTurn:
             self._tasks[number].append(message)
 
     def stop(self) -> None:
-        self._stop.stop()
+        for link in self._links:
+            link.stop.stop()
 
-    def events(self, seconds: float) -> list[tuple[int, Event]]:
+    def events(self, seconds: float) -> list[tuple[int, Any]]:
         if self._said:
             said, self._said = self._said, []
             return said
@@ -80,12 +77,12 @@ class InTurn:
             return []
         if self._dies(number, task):
             self.end(number)
-            return [(number, Failed("it was ended by a test", died=self._killed))]
+            return [(number, Ended(Failed("it was ended by a test", died=self._killed)))]
         try:
             report = self._islands[number].epoch(task)
         except Exception as error:
             self.end(number)
-            return [(number, failed(error))]
+            return [(number, Ended(failed(error)))]
         self._after_report(task.number)
         return [] if report is None else [(number, report)]
 

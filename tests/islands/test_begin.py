@@ -16,7 +16,7 @@ from diffgen.islands.begin import check_islands, job_of, refusal, threads_of
 from diffgen.islands.island import ready
 from diffgen.islands.messages import Ready
 from diffgen.parts import Extensions
-from diffgen.workers.ray_cluster import check_answers
+from diffgen.pool.ray_cluster import check_answers
 from diffgen.workflows.compare import compare
 
 

@@ -18,14 +18,14 @@ from diffgen.islands import driver
 from diffgen.islands.begin import job_of
 from diffgen.islands.driver import ATTEMPTS_OF_DEAD, _pause
 from diffgen.islands.island import Island, config_of
-from diffgen.islands.messages import Begin, Epoch, Event, Migrants, Report
+from diffgen.islands.messages import Begin, Epoch, Migrants, Report
+from diffgen.pool.calls import Ended, Failed, Link
 from diffgen.runs.folder import RunFolder
 from diffgen.search.archive import Archive
 from diffgen.search.loop import SearchLoop
 from diffgen.search.proposal import Answers, Proposal
 from diffgen.techniques import technique_class
 from diffgen.techniques.diffgan import DiffGan
-from diffgen.workers.messages import Failed
 from tests.islands.conftest import CONFIG, Search
 from tests.islands.in_turn import InTurn
 from tests.recording import Recording
@@ -96,7 +96,7 @@ def test_migrants_change_what_is_found_but_not_before_the_third_epoch(search: Ma
 def test_what_others_found_leaves_the_reward_of_recognised_pictures(search: Make) -> None:
     run = search()
     job = job_of(replace(run.prepared, folder=RunFolder.open(run.run), objects=Objects(run.networks)))
-    first, second = (Island(job, number, lambda said: None, StopToken()) for number in range(2))
+    first, second = (Island(Link(lambda said: None), job, number) for number in range(2))
     for island in (first, second):
         island.begin(Begin(None, None, 0.0))
     report = first.epoch(Epoch(1, Migrants()))
@@ -272,13 +272,13 @@ def test_no_worker_left_keeps_what_was_reported(search: Make, finished: Finished
 
 def test_a_worker_that_dies_after_its_last_report_is_not_missed(search: Make, finished: Finished) -> None:
     class DiesAtTheEnd(InTurn):
-        def events(self, seconds: float) -> list[tuple[int, Event]]:
+        def events(self, seconds: float) -> list[tuple[int, Any]]:
             found = super().events(seconds)
             ended = [number for number, event in found if isinstance(event, Report) and event.ended]
-            return [*found, *((number, Failed("it was ended by a test")) for number in ended)]
+            return [*found, *((number, Ended(Failed("it was ended by a test"))) for number in ended)]
 
     run = search()
-    assert_same(run, run.on(DiesAtTheEnd), finished)
+    assert_same(run, run.on(DiesAtTheEnd()), finished)
     assert run.listener.warnings == []
 
 

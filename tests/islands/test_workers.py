@@ -6,18 +6,16 @@ import multiprocessing.spawn
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing import resource_tracker
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from diffgen.errors import UserError
 from diffgen.events import Event, Progress, StageAdvanced
-from diffgen.islands.messages import Job
-from diffgen.islands.processes import Processes
-from diffgen.workers.messages import Failed
+from diffgen.pool.processes import Processes
+from diffgen.pool.ray_cluster import Cluster, RayPool
 from tests.islands.conftest import Search
 from tests.islands.test_driver import Finished, assert_same
 from tests.recording import Recording
@@ -43,21 +41,19 @@ class Once(Recording):
 
 
 def test_processes_one_of_which_is_killed(search: Make, finished: Finished) -> None:
-    crews: list[Processes] = []
-
-    def make(job: Job) -> Processes:
-        crews.append(Processes(job))
-        return crews[0]
+    pool = Processes()
 
     def kill() -> None:
-        os.kill(crews[0].pids()[1], signal.SIGKILL)
+        pid = pool._running[1][0].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
 
     run = search(listener=Once(120, kill))
-    assert_same(run, run.on(make), finished)
+    assert_same(run, run.on(pool), finished)
     assert run.listener.warnings[0].startswith(
         "Worker 2 broke off while it searched (its process was ended by the signal SIGKILL"
     )
-    assert crews[0].pids() == {}
+    assert not pool._running
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no /bin/false")
@@ -65,13 +61,16 @@ def test_a_process_that_dies_at_boot_is_heard_of(monkeypatch: pytest.MonkeyPatch
     resource_tracker.ensure_running()  # itself a Python of multiprocessing
     monkeypatch.setattr(multiprocessing.spawn, "_python_exe", b"/bin/false")
     large: Any = bytes(2**20)
-    crew = Processes(Job(Path("/no/such"), large, large, islands=1, threads=1))
-    starting = threading.Thread(target=crew.start, args=(0,), daemon=True)
+    pool = Processes()
+    starting = threading.Thread(target=pool.start, args=(0, print, large), daemon=True)
     starting.start()
     starting.join(20)
     assert not starting.is_alive()
-    assert crew.events(20) == [(0, Failed("its process ended with the code 1", died=True))]
-    assert crew.pids() == {}
+    ((number, ended),) = pool.events(20)
+    assert number == 0
+    assert ended.failure.text.startswith("its process ended with the code 1, before it began")
+    assert ended.failure.died
+    assert not pool._running
 
 
 def test_every_worker_says_which_file_it_cannot_read(search: Make, told: Callable[..., None]) -> None:
@@ -95,34 +94,23 @@ def test_every_worker_says_which_file_it_cannot_read(search: Make, told: Callabl
 # -- Ray ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_ray_a_node_of_which_goes(search: Make, finished: Finished, ray_cluster: Any) -> None:
-    from diffgen.islands.ray_actors import RayActors
+@pytest.fixture
+def ray_pool(ray_cluster: Any) -> Iterator[RayPool]:
+    made = Cluster(ray_cluster.address, 2)
+    yield RayPool(made, *made.shares(2, 1, gpus=False, progress=Progress(None)))
 
+
+@pytest.mark.slow
+def test_ray_a_node_of_which_goes(search: Make, finished: Finished, ray_cluster: Any, ray_pool: RayPool) -> None:
     lost = list(ray_cluster.worker_nodes)[-1]
     run = search(listener=Once(120, lambda: ray_cluster.remove_node(lost, allow_graceful=False)))
-
-    def make(job: Job) -> RayActors:
-        return RayActors(job, ray_cluster.address, gpus=False, progress=Progress(run.listener))
-
-    assert_same(run, run.on(make), finished)
+    assert_same(run, run.on(ray_pool), finished)
 
 
 @pytest.mark.slow
-def test_ray_an_actor_of_which_is_killed(search: Make, finished: Finished, ray_cluster: Any) -> None:
-    from diffgen.islands.ray_actors import RayActors
+def test_ray_an_actor_of_which_is_killed(search: Make, finished: Finished, ray_pool: RayPool) -> None:
+    import ray
 
-    made: list[RayActors] = []
-
-    def make(job: Job) -> RayActors:
-        made.append(RayActors(job, ray_cluster.address, gpus=False, progress=Progress(run.listener)))
-        return made[0]
-
-    def kill() -> None:
-        import ray
-
-        ray.kill(made[0]._actors[0])
-
-    run = search(listener=Once(120, kill))
-    assert_same(run, run.on(make), finished)
+    run = search(listener=Once(120, lambda: ray.kill(ray_pool._actors[0])))
+    assert_same(run, run.on(ray_pool), finished)
     assert "its actor is gone" in run.listener.warnings[-1]

@@ -20,14 +20,14 @@ from diffgen.gan_training.checkpoint import read_header
 from diffgen.sources.base import FamilyContext
 from diffgen.workflows import gan_tuning
 from diffgen.workflows.train_gan import train_gan
+from tests.pool.here import Here
 from tests.recording import Recording
-from tests.workers.here import Here
 from tests.workflows.test_train_gan import SMALL, SPACE
 
 
 def on_workers(monkeypatch: pytest.MonkeyPatch, run_trials: Callable[..., None], said: Recording) -> None:
     """Two workers that do what is given, in this process."""
-    monkeypatch.setattr(gan_tuning, "CallProcesses", Here)
+    monkeypatch.setattr(gan_tuning, "Processes", Here)
     monkeypatch.setattr(gan_tuning, "run_trials", run_trials)
     images: Any = np.zeros((1, 1, 2, 2), np.uint8)
     nothing: Any = None

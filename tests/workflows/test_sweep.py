@@ -13,20 +13,20 @@ from typing import Any
 import pytest
 
 from diffgen.cli import main
+from diffgen.comparison.machine import made_of
 from diffgen.comparison.requirements import without_unused_source
 from diffgen.config import CompareConfig
 from diffgen.errors import ServiceError, UserError
 from diffgen.events import Listener, Message
+from diffgen.pool.calls import Function
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.sweeps.outcomes import outcome_of, results_of
 from diffgen.sweeps.plan import Cell, read_plan
-from diffgen.workers.calls import Function
-from diffgen.workers.sameness import made_of
 from diffgen.workflows.sweep import _Sweep, run_cell, sweep
 from tests.models.remote.oip_server import OipServer, hang_up, onnx_model
+from tests.pool.here import Here
 from tests.recording import Recording
-from tests.workers.here import Here
 
 _SETTINGS = """
 [settings]
@@ -157,7 +157,7 @@ def test_a_machine_with_other_versions_or_without_the_folder(
     with pytest.raises(UserError) as caught:
         run_cell(Recording(), read_plan(file).cells[0], tmp_path / "run", 1, {**made_of(), "diffgen": "9.9"})
     told("Sweeps", "a machine of the cluster with another version", caught.value)
-    monkeypatch.setattr(_Sweep, "_calls", lambda self: (Here(), 1, 1))
+    monkeypatch.setattr(_Sweep, "_pool", lambda self: (Here(), 1, 1))
     monkeypatch.setattr("diffgen.workflows.sweep.run_cell", lambda *arguments: None)
     result = sweep(file)
     assert [each.status for each in result.outcomes] == ["failed"]
@@ -182,7 +182,7 @@ def test_what_comparisons_warn_of_is_said_and_written(tmp_path: Path, monkeypatc
         'output = "out"\ntechniques = ["dflare", "diffgan"]\nseeds = [1, 2]\nbudgets = ["9q"]\n'
         f'[[pairs]]\nname = "one"\n{pair}[[pairs]]\nname = "two"\n{pair}'
     )
-    monkeypatch.setattr(_Sweep, "_calls", lambda self: (Here(), 1, 1))
+    monkeypatch.setattr(_Sweep, "_pool", lambda self: (Here(), 1, 1))
     monkeypatch.setattr("diffgen.workflows.sweep.run_cell", run)
     result = sweep(file, events=listener)
     warned = [each for each in listener.warnings if "is not seen here" not in each]  # these runs have no results
@@ -241,7 +241,7 @@ def test_every_cause_is_said_once(tmp_path: Path) -> None:
 
 def test_a_pair_of_one_file_is_warned_of_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, listener = plan_of(tmp_path, '[[pairs]]\nname = "two"\nmodels = ["a", "./a"]\ndata = "digits"\n'), Recording()
-    monkeypatch.setattr(_Sweep, "_calls", lambda self: (Here(), 1, 1))
+    monkeypatch.setattr(_Sweep, "_pool", lambda self: (Here(), 1, 1))
     monkeypatch.setattr("diffgen.workflows.sweep.run_cell", lambda *arguments: None)
     sweep(file, events=listener)
     assert listener.warnings[0].startswith("The models of the pair two are one and the same (")
@@ -269,7 +269,7 @@ def test_a_source_that_all_share_is_left_out_where_nothing_draws_from_it(
 
     file, listener = plan_of(tmp_path, f'[settings.source]\nfamily = "{family}"\n'), Recording()
     file.write_text(f"techniques = {techniques}\nseeds = [1, 2]\n{file.read_text()}")
-    monkeypatch.setattr(_Sweep, "_calls", lambda self: (Here(), 1, 1))
+    monkeypatch.setattr(_Sweep, "_pool", lambda self: (Here(), 1, 1))
     monkeypatch.setattr("diffgen.workflows.compare.compare", compare)
     sweep(file, events=listener)
     assert handed == {each: family if each == "sinvad" else None for each in techniques}
@@ -284,7 +284,7 @@ def test_real_images_as_a_shared_source_are_refused_for_no_technique(
     """A comparison alone refuses it, where nobody else could have meant it."""
     file = plan_of(tmp_path, '[settings.source]\nfamily = "seeds"\n')
     file.write_text(f'techniques = ["diffgan", "real_data"]\n{file.read_text()}')
-    monkeypatch.setattr(_Sweep, "_calls", lambda self: (Here(), 1, 1))
+    monkeypatch.setattr(_Sweep, "_pool", lambda self: (Here(), 1, 1))
     monkeypatch.setattr("diffgen.workflows.sweep.run_cell", lambda *arguments: None)
     assert len(sweep(file).outcomes) == 2
 
@@ -327,7 +327,7 @@ def test_ctrl_c_says_what_becomes_of_the_comparisons_under_way(
             RunFolder.create(arguments[1], config={}, manifest=_MADE_OF, force=False)
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(_Sweep, "_calls", lambda self: (Endless(), 1, 1))
+    monkeypatch.setattr(_Sweep, "_pool", lambda self: (Endless(), 1, 1))
     assert main(["sweep", str(file)]) == 130
     said = capsys.readouterr()
     assert "the same command goes on with them from their last checkpoints" in " ".join(said.err.split())

@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from diffgen.errors import UserError
-from diffgen.workers.calls import Ended
-from diffgen.workers.messages import Failed, Said, failed
-from diffgen.workers.processes import CallProcesses
-from tests.workers import called
+from diffgen.pool.pool import Ended, Failed, Said, failed
+from diffgen.pool.processes import Processes
+from tests.pool import called
 
 
 def with_tests() -> dict[str, str]:
@@ -25,52 +24,52 @@ def with_tests() -> dict[str, str]:
 
 
 @pytest.fixture
-def calls() -> Iterator[CallProcesses]:
-    made = CallProcesses()
+def pool() -> Iterator[Processes]:
+    made = Processes()
     yield made
     made.close()
 
 
-def heard(calls: CallProcesses, count: int) -> dict[int, list[Any]]:
-    """What so many calls say until they have ended."""
+def heard(pool: Processes, count: int) -> dict[int, list[Any]]:
+    """What so many pool say until they have ended."""
     found: dict[int, list[Any]] = {number: [] for number in range(count)}
     while sum(isinstance(events[-1], Ended) for events in found.values() if events) < count:
-        for number, event in calls.events(60):
+        for number, event in pool.events(60):
             found[number].append(event)
     return found
 
 
-def test_what_is_heard_of_calls(calls: CallProcesses) -> None:
+def test_what_is_heard_of_pool(pool: Processes) -> None:
     for number, (function, *arguments) in enumerate(
         [(called.says, "begun"), (called.breaks_a_pipe,), (called.dies, int(signal.SIGKILL))]
     ):
-        calls.start(number, function, *arguments)
-    says, breaks, dies = heard(calls, 3).values()
+        pool.start(number, function, *arguments)
+    says, breaks, dies = heard(pool, 3).values()
     assert says == [Said("begun", False), Ended()]
     # a broken pipe of its own is no sign that nobody listens
     assert len(breaks) == 1
     assert breaks[0].failure.text.startswith("BrokenPipeError: the server is gone (at ")
     assert dies == [Ended(Failed("its process was ended by the signal SIGKILL, as when memory is full", died=True))]
-    assert calls.events(0) == []
+    assert pool.events(0) == []
 
 
-def test_a_script_that_calls_diffgen_when_it_is_imported_is_told_so(tmp_path: Path) -> None:
+def test_a_script_that_pool_diffgen_when_it_is_imported_is_told_so(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
-        "from diffgen.workers.processes import CallProcesses\n"
-        "from tests.workers import called\n"
-        "calls = CallProcesses()\n"
-        "calls.start(0, called.says, 'x')\n"
-        "print(calls.events(60)[0][1].failure.text)\n"
+        "from diffgen.pool.processes import Processes\n"
+        "from tests.pool import called\n"
+        "pool = Processes()\n"
+        "pool.start(0, called.says, 'x')\n"
+        "print(pool.events(60)[0][1].failure.text)\n"
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=with_tests())
     assert "the code 1, before it began: a script must call diffgen under 'if __name__ == \"__main__\":'" in done.stdout
 
 
-def test_calls_that_are_ended(calls: CallProcesses) -> None:
-    calls.start(0, called.waits)
-    (process, _) = calls._running[0]
-    calls.close()
+def test_pool_that_are_ended(pool: Processes) -> None:
+    pool.start(0, called.waits)
+    (process, _) = pool._running[0]
+    pool.close()
     assert process.exitcode == -signal.SIGKILL
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diffgen.errors import UserError
-from diffgen.workers import ray_cluster
-from diffgen.workers.ray_cluster import share
+from diffgen.pool import ray_cluster
+from diffgen.pool.ray_cluster import share
 from tests.recording import Recording
 
 
@@ -36,7 +36,7 @@ class _Cluster(ray_cluster.Cluster):
     """One whose machines are told."""
 
     def __init__(self, nodes: list[dict[str, Any]]) -> None:
-        self.ray = self
+        self.ray, self._began = self, False
         self._nodes = nodes
 
     def nodes(self) -> list[dict[str, Any]]:

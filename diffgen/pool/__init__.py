@@ -1,0 +1,1 @@
+"""Calls of functions elsewhere, several at once: in processes of this machine, or on a Ray cluster."""
