@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from diffgen.comparison.verdicts import choose_shown
 from diffgen.features.cells import CELLS
-from diffgen.judging.shown import choose_shown
 from diffgen.metrics.counting import NOT_VALID
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import counted, read_finished, write_results

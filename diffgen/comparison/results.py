@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from diffgen.comparison.plan import Prepared
 from diffgen.comparison.requirements import asks_filters_in_search
 from diffgen.comparison.technique_run import SearchOutcome
+from diffgen.comparison.verdicts import choose_shown
 from diffgen.data.split import DataSplit
 from diffgen.events import Progress
 from diffgen.features.base import FeatureExtractor
 from diffgen.filters import FilterPipeline, FilterVerdicts, SsimFilter, filter_warnings
-from diffgen.judging.shown import choose_shown
 from diffgen.metrics.counting import CONFIRMED_BATCH, CONFIRMED_SINGLE, UNCONFIRMED
 from diffgen.metrics.geometric_diversity import DRAWS, geometric_diversity, over_equal_subsets
 from diffgen.models import BlackBox

@@ -19,10 +19,10 @@ from diffgen.comparison.preflight import RealAnswers, inspect_real_images, silen
 from diffgen.comparison.requirements import check_jury, check_seeds, filter_names, needs_of, uses_auto_encoder
 from diffgen.comparison.results import write_outcome
 from diffgen.comparison.same_models import check_same_models, drifts
-from diffgen.comparison.technique_run import SearchOutcome, real_images, try_out_technique
+from diffgen.comparison.technique_run import SearchOutcome, real_images, run_search, try_out_technique
+from diffgen.comparison.verdicts import judge_triggers
 from diffgen.config import CompareConfig, replace, roles
 from diffgen.features import cells as cell_store
-from diffgen.judging.verdicts import judge_triggers
 from diffgen.models import BlackBox
 from diffgen.models.loading import file_digest
 from diffgen.runs.figures import ManyFigures
@@ -288,6 +288,19 @@ def with_filters(learned: Learned, folder: RunFolder) -> Prepared:
 
 def _fields(plan: Plan) -> dict[str, Any]:
     return {each.name: getattr(plan, each.name) for each in fields(plan)}
+
+
+def search(run: Prepared) -> SearchOutcome:
+    """Search until the budget is used up: in this process, or on islands where the settings say so.
+
+    Raises:
+        UserError, RunError: see :func:`diffgen.comparison.technique_run.run_search`.
+    """
+    if not run.config.islands.used:
+        return run_search(run)
+    from diffgen.comparison.islands.driver import search_on_islands
+
+    return search_on_islands(run)
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from diffgen.comparison.machine import search_batch_size
 from diffgen.comparison.plan import Learned, Prepared
 from diffgen.comparison.preflight import RealAnswers
 from diffgen.comparison.requirements import asks_filters_in_search
+from diffgen.comparison.verdicts import seed_labels
 from diffgen.config import roles
 from diffgen.errors import RunError, UserError
 from diffgen.filters import RecognitionFilter
-from diffgen.judging.verdicts import seed_labels
 from diffgen.models.patience import impatient
 from diffgen.numerics import all_threads, torch_threads
 from diffgen.runs.folder import RunFolder

@@ -90,3 +90,20 @@ def richness(behaviours: Int64Array, query: Int64Array, queries: int) -> Richnes
     last = math.ceil(_LAST_PART * queries)
     new = int((first_queries(behaviours, query) > queries - last).sum())
     return Richness(len(counts), math.floor(chao1(counts)), Discovery(last, new))
+
+
+def effective_number(kinds: Int64Array) -> float:
+    """Exponential of the entropy of the kinds' frequencies.
+
+    Args:
+        kinds: int64 (N,) or (N, D); equal entries, or equal rows, are one kind. Label pairs are rows of two, behaviours
+            rows of three.
+
+    Returns:
+        between 1 and the number of different kinds; 0 for no entries.
+    """
+    if len(kinds) == 0:
+        return 0.0
+    counts = np.unique(kinds, axis=0, return_counts=True)[1]
+    shares = counts / counts.sum()
+    return float(np.exp(-(shares * np.log(shares)).sum()))

@@ -20,8 +20,7 @@ from pydantic import (
 )
 
 from diffgen.errors import UserError
-from diffgen.metrics.figures import figures
-from diffgen.metrics.richness import Discovery
+from diffgen.metrics.richness import Discovery, effective_number, first_queries, richness
 from diffgen.runs import schema
 from diffgen.runs.creation import UNREADABLE
 from diffgen.runs.figures import (
@@ -232,18 +231,30 @@ def counted(
     triggers: TriggerTable, *, classes: int, queries: int, history: Mapping[str, Sequence[float]]
 ) -> dict[str, Any]:
     """The fields of :class:`RunResults` that are counted among judged triggers."""
-    found = figures(
-        triggers.labels,
-        triggers.known.cells,
-        triggers.query,
-        valid=triggers.valid,
-        distinct=triggers.distinct,
-        classes=classes,
-        queries=queries,
-        history=history,
-    )
+    distinct = triggers.distinct
+    keys, labels, query = triggers.behaviours[distinct], triggers.labels[distinct], triggers.query[distinct]
+    kinds = richness(keys, query, queries)
+    met_at = {
+        "valid_triggers": np.sort(triggers.query[triggers.valid]),
+        "behaviours": first_queries(keys, query),
+        "label_pairs": first_queries(labels, query),
+    }
+    found = {
+        "distinct_valid_triggers": int(distinct.sum()),
+        "behaviours": kinds.met,
+        "behaviours_at_least": kinds.at_least,
+        "discovery": kinds.discovery,
+        "label_pairs": len(np.unique(labels, axis=0)),
+        "effective_label_pairs": round(effective_number(labels), 3),
+        "effective_behaviours": round(effective_number(keys), 3),
+        "pair_counts": LabelPairs.of(labels, classes),
+        "history": {
+            **history,
+            **{name: np.searchsorted(at, history["queries"], side="right").tolist() for name, at in met_at.items()},
+        },
+    }
     if (differs := triggers.known.seed_differs) is not None:
-        found["behaviours_of_agreement"] = len(np.unique(triggers.behaviours[triggers.distinct & ~differs], axis=0))
+        found["behaviours_of_agreement"] = len(np.unique(triggers.behaviours[distinct & ~differs], axis=0))
     return {**found, **recognised_figures(triggers)} if triggers.has_jury else found
 
 

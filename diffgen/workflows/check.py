@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 from diffgen.comparison import stages
 from diffgen.comparison.black_boxes import resume_command
+from diffgen.comparison.islands.begin import check_islands
 from diffgen.comparison.named_settings import check_config, settled, stored_settings
 from diffgen.comparison.plan import Plan, Prepared
 from diffgen.comparison.requirements import needs_of
@@ -19,8 +20,6 @@ from diffgen.config.named import NamedCheckSettings, keys, layer
 from diffgen.errors import DiffgenError, UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.gate.result import CheckResult
-from diffgen.islands.begin import check_islands
-from diffgen.islands.choice import search
 from diffgen.numerics import own_numerics
 from diffgen.parts import Extensions
 from diffgen.runs.creation import remove_verdict
@@ -196,7 +195,7 @@ def _checked(gate: Gate, plan: Plan) -> CheckResult:
     try:
         with stages.kept(run.folder, run.config):
             gate.measure(run)
-            judged = stages.judge(run, search(run))
+            judged = stages.judge(run, stages.search(run))
             result = stages.finish(judged)
     except BaseException as error:
         if isinstance(error, DiffgenError):

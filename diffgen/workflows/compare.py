@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from diffgen.comparison import stages
+from diffgen.comparison.islands.begin import check_islands
 from diffgen.comparison.named_settings import settled
 from diffgen.comparison.plan import Plan
 from diffgen.comparison.settle import Request, settled_plan
@@ -14,8 +15,6 @@ from diffgen.comparison.stages import CompareResult
 from diffgen.config import CompareConfig
 from diffgen.config.named import NamedSettings
 from diffgen.events import Listener, Progress, StopToken
-from diffgen.islands.begin import check_islands
-from diffgen.islands.choice import search
 from diffgen.numerics import own_numerics
 from diffgen.report.from_run import write_report
 
@@ -83,7 +82,7 @@ def run_stages(plan: Plan) -> CompareResult:
         learned = stages.learn(plan, stages.look(plan), jury)
     run = stages.begin(learned)
     with stages.kept(run.folder, run.config):
-        judged = stages.judge(run, search(run))
+        judged = stages.judge(run, stages.search(run))
         with plan.progress.stage("Drawing the report"):
             write_report(run.folder, judged.triggers)
         return stages.finish(judged)

@@ -21,9 +21,9 @@ from diffgen.runs.creation import OWN
 from diffgen.runs.files import make_folder
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
-from diffgen.sweeps.mark import begun_with, mark, place_of
-from diffgen.sweeps.outcomes import Outcome, outcome_of, results_of, write_table
-from diffgen.sweeps.plan import Cell, Plan, read_plan
+from diffgen.workflows.sweep_mark import begun_with, mark, place_of
+from diffgen.workflows.sweep_outcomes import Outcome, outcome_of, results_of, write_table
+from diffgen.workflows.sweep_plan import Cell, Plan, read_plan
 from diffgen.workflows.sweep_requirements import check_comparisons, warn_of_twins, warn_of_unused_source
 
 _SECONDS_BETWEEN_LOOKS = 0.5
@@ -64,7 +64,7 @@ def sweep(
     tried again the next time.
 
     Args:
-        plan: TOML file; see :mod:`diffgen.sweeps.plan`.
+        plan: TOML file; see :mod:`diffgen.workflows.sweep_plan`.
         workers: comparisons at once, each with its share of the threads; None: one, on a cluster one for each core.
         ray: address of the Ray cluster that they run on, whose machines share models, data, output and cache; "auto":
             that of this machine, or one that is started for the sweep; None: processes of this machine.

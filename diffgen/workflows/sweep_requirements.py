@@ -6,15 +6,15 @@ import os
 from collections.abc import Callable, Hashable, Sequence
 from itertools import combinations
 
+from diffgen.comparison.islands.begin import check_islands
 from diffgen.comparison.named_settings import settled
 from diffgen.comparison.requirements import check_models, check_settings, unused_source, without_unused_source
 from diffgen.config import is_address
 from diffgen.data.loading import check_there
 from diffgen.errors import UserError
 from diffgen.events import Progress
-from diffgen.islands.begin import check_islands
-from diffgen.sweeps.plan import Cell
 from diffgen.tasks.classification import listed
+from diffgen.workflows.sweep_plan import Cell
 
 
 def check_comparisons(cells: Sequence[Cell]) -> None:

@@ -14,8 +14,8 @@ from hypothesis.extra import numpy as arrays
 from benchmarks.significance import coefficient_of_variation
 from benchmarks.techniques import pixel_entropy
 from diffgen.data import load
-from diffgen.metrics.figures import effective_number
 from diffgen.metrics.geometric_diversity import equal_subsets, geometric_diversity, over_equal_subsets
+from diffgen.metrics.richness import effective_number
 
 features = arrays.arrays(
     np.float64, st.tuples(st.integers(1, 5), st.integers(5, 8)), elements=st.integers(-5, 5).map(float)

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from diffgen.comparison import checkpoints
+from diffgen.comparison import stages as comparison
 from diffgen.comparison.stages import CompareResult
 from diffgen.config import (
     Budget,
@@ -25,7 +26,6 @@ from diffgen.config import (
     replace,
 )
 from diffgen.data import load
-from diffgen.islands import choice as comparison
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
 from diffgen.workflows.demo import (

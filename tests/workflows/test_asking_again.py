@@ -7,13 +7,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from diffgen.comparison.verdicts import PICTURES_A_BEHAVIOUR, choose_shown, in_rounds, judge_triggers
 from diffgen.data import load as load_data
 from diffgen.events import Progress
 from diffgen.features.cells import Cells
 from diffgen.features.encoder import DomainEncoder
 from diffgen.filters import FilterPipeline, SsimFilter
-from diffgen.judging.shown import PICTURES_A_BEHAVIOUR, choose_shown
-from diffgen.judging.verdicts import in_rounds, judge_triggers
 from diffgen.metrics.counting import ACCEPTED, CONFIRMED_BATCH, CONFIRMED_SINGLE
 from diffgen.models import load
 from diffgen.runs.images import ImageColumn

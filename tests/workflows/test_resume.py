@@ -14,11 +14,11 @@ import pytest
 import torch
 
 from diffgen.comparison import checkpoints
+from diffgen.comparison import stages as comparison
 from diffgen.comparison.stages import CompareResult
 from diffgen.config import CompareConfig, SourceConfig, replace
 from diffgen.errors import RunError, UserError
 from diffgen.events import StopToken
-from diffgen.islands import choice as comparison
 from diffgen.runs.arrays import read_arrays, write_arrays
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import LOCK_NAME, RunLock

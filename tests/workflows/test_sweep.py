@@ -21,9 +21,9 @@ from diffgen.events import Listener, Message
 from diffgen.pool.calls import Function
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
-from diffgen.sweeps.outcomes import outcome_of, results_of
-from diffgen.sweeps.plan import Cell, read_plan
 from diffgen.workflows.sweep import _Sweep, run_cell, sweep
+from diffgen.workflows.sweep_outcomes import outcome_of, results_of
+from diffgen.workflows.sweep_plan import Cell, read_plan
 from tests.models.remote.oip_server import OipServer, hang_up, onnx_model
 from tests.pool.here import Here
 from tests.recording import Recording

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from diffgen.comparison.islands.collector import Collector
+from diffgen.comparison.islands.messages import Columns, Epoch, Report, table_of
 from diffgen.config import IslandConfig
-from diffgen.islands.collector import Collector
-from diffgen.islands.messages import Columns, Epoch, Report, table_of
 from diffgen.runs.arrays import packed, unpacked
 from diffgen.runs.triggers import TriggerTable
 from diffgen.search.archive import Archive

@@ -12,6 +12,8 @@ import pytest
 from torch import nn
 
 from diffgen.comparison import checkpoints
+from diffgen.comparison.islands import driver
+from diffgen.comparison.islands.begin import job_of
 from diffgen.comparison.plan import Objects, Prepared
 from diffgen.comparison.settle import Request, settled_plan
 from diffgen.comparison.stages import begin, learn, look, without_jury
@@ -28,12 +30,10 @@ from diffgen.config import (
 )
 from diffgen.data import load
 from diffgen.events import Progress
-from diffgen.islands import driver
-from diffgen.islands.begin import job_of
 from diffgen.pool.calls import Pool
 from diffgen.runs.folder import RunFolder
 from diffgen.workflows.demo import convolutional_classifier, dense_classifier, train_classifier
-from tests.islands.in_turn import InTurn
+from tests.comparison.islands.in_turn import InTurn
 from tests.recording import Recording
 
 CONFIG = CompareConfig(
@@ -82,7 +82,7 @@ class Search:
     listener: Recording
 
     def __call__(self, **how: Any) -> SearchOutcome:
-        """Begin, or go on; ``how`` is that of :class:`tests.islands.in_turn.InTurn`."""
+        """Begin, or go on; ``how`` is that of :class:`tests.comparison.islands.in_turn.InTurn`."""
         return self.on(InTurn(**how))
 
     def on(self, pool: Pool) -> SearchOutcome:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diffgen.errors import UserError
-from diffgen.sweeps.outcomes import Outcome, medians
-from diffgen.sweeps.plan import read_plan
+from diffgen.workflows.sweep_outcomes import Outcome, medians
+from diffgen.workflows.sweep_plan import read_plan
 
 _PAIR = '[[pairs]]\nname = "one"\nmodels = ["a.pt", "b.onnx"]\ndata = "digits"\n'
 _GOOD = f"""

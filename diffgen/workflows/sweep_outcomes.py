@@ -15,7 +15,7 @@ from diffgen.report.html import asset, make_environment
 from diffgen.runs.files import write_text
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import RunResults, read_finished
-from diffgen.sweeps.plan import Cell
+from diffgen.workflows.sweep_plan import Cell
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from diffgen.comparison.islands.begin import check_islands, job_of, refusal, threads_of
+from diffgen.comparison.islands.island import ready
+from diffgen.comparison.islands.messages import Ready
 from diffgen.comparison.plan import Objects, Prepared
 from diffgen.config import Budget, CompareConfig, IslandConfig, SettingError, replace
 from diffgen.errors import UserError
-from diffgen.islands.begin import check_islands, job_of, refusal, threads_of
-from diffgen.islands.island import ready
-from diffgen.islands.messages import Ready
 from diffgen.parts import Extensions
 from diffgen.pool.ray_cluster import check_answers
 from diffgen.workflows.compare import compare

@@ -16,7 +16,7 @@ from diffgen.models.loading import file_digest, file_sha256
 from diffgen.models.sidecar import sidecar_path
 from diffgen.runs.files import write_json
 from diffgen.runs.opening import inside, read_text
-from diffgen.sweeps.plan import Cell
+from diffgen.workflows.sweep_plan import Cell
 
 _MARK = "sweep.json"
 _BYTES = 16  # of a digest

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from diffgen.comparison.islands.messages import Begin, Epoch, Job, Migrants, Ready, Report, Tick, table_of
 from diffgen.comparison.machine import made_of
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.plan import Plan, Prepared
@@ -21,7 +22,6 @@ from diffgen.comparison.technique_run import make_loop, restore_loop
 from diffgen.config import Budget, CompareConfig, replace
 from diffgen.config.images import SEEDS
 from diffgen.events import Event, Progress
-from diffgen.islands.messages import Begin, Epoch, Job, Migrants, Ready, Report, Tick, table_of
 from diffgen.models.loading import file_digest
 from diffgen.models.patience import impatient
 from diffgen.pool.calls import Link

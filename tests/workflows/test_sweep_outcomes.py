@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from diffgen.sweeps.outcomes import Outcome, write_table
+from diffgen.workflows.sweep_outcomes import Outcome, write_table
 
 
 def test_a_page_of_what_is_done_failed_and_open(tmp_path: Path) -> None:

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 import torch
 
+from diffgen.comparison.islands import driver
+from diffgen.comparison.islands.begin import job_of
+from diffgen.comparison.islands.driver import ATTEMPTS_OF_DEAD, _pause
+from diffgen.comparison.islands.island import Island, config_of
+from diffgen.comparison.islands.messages import Begin, Epoch, Migrants, Report
 from diffgen.comparison.plan import Objects, Prepared
 from diffgen.comparison.technique_run import SearchOutcome, make_loop
 from diffgen.config import Budget, replace
 from diffgen.errors import RunError
 from diffgen.events import StageAdvanced, StopToken
-from diffgen.islands import driver
-from diffgen.islands.begin import job_of
-from diffgen.islands.driver import ATTEMPTS_OF_DEAD, _pause
-from diffgen.islands.island import Island, config_of
-from diffgen.islands.messages import Begin, Epoch, Migrants, Report
 from diffgen.pool.calls import Ended, Failed, Link
 from diffgen.runs.folder import RunFolder
 from diffgen.search.archive import Archive
@@ -26,8 +26,8 @@ from diffgen.search.loop import SearchLoop
 from diffgen.search.proposal import Answers, Proposal
 from diffgen.techniques import technique_class
 from diffgen.techniques.diffgan import DiffGan
-from tests.islands.conftest import CONFIG, Search
-from tests.islands.in_turn import InTurn
+from tests.comparison.islands.conftest import CONFIG, Search
+from tests.comparison.islands.in_turn import InTurn
 from tests.recording import Recording
 
 Finished = tuple[SearchOutcome, dict[str, Any]]
@@ -205,7 +205,7 @@ def test_a_share_that_breaks_off_before_its_first_report_is_begun_anew_with_anot
         seeds.append(prepared.config.seed)
         return make_loop(prepared, archive, margin=margin)
 
-    monkeypatch.setattr("diffgen.islands.island.make_loop", make)
+    monkeypatch.setattr("diffgen.comparison.islands.island.make_loop", make)
     outcome = search()(dies=lambda number, epoch: (number, epoch.number) == (1, 1))
     assert outcome.queries == 401
     assert len(set(seeds[:-1])) == CONFIG.islands.workers

@@ -9,6 +9,10 @@ from typing import Any
 
 from diffgen.comparison.announcements import Announcements, Counting
 from diffgen.comparison.checkpoints import Checkpointer, newest_usable
+from diffgen.comparison.islands.begin import make_pool, refusal
+from diffgen.comparison.islands.collector import Collector
+from diffgen.comparison.islands.island import config_of, ready, search_island
+from diffgen.comparison.islands.messages import Ready, Report, Tick
 from diffgen.comparison.plan import Prepared
 from diffgen.comparison.technique_run import (
     SearchOutcome,
@@ -19,10 +23,6 @@ from diffgen.comparison.technique_run import (
 )
 from diffgen.config import replace
 from diffgen.errors import RunError, UserError
-from diffgen.islands.begin import make_pool, refusal
-from diffgen.islands.collector import Collector
-from diffgen.islands.island import config_of, ready, search_island
-from diffgen.islands.messages import Ready, Report, Tick
 from diffgen.pool.calls import Ended, Failed, Pool, Said
 from diffgen.search.archive import Archive
 from diffgen.techniques import technique_class

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from diffgen.islands.island import Island
-from diffgen.islands.messages import Begin, Epoch
+from diffgen.comparison.islands.island import Island
+from diffgen.comparison.islands.messages import Begin, Epoch
 from diffgen.pool.calls import Ended, Failed, Function, Link, failed
 
 Dies = Callable[[int, Epoch], bool]

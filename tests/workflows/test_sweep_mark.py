@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from diffgen.errors import UserError
-from diffgen.sweeps.mark import begun_with, mark
-from diffgen.sweeps.plan import read_plan
+from diffgen.workflows.sweep_mark import begun_with, mark
+from diffgen.workflows.sweep_plan import read_plan
 
 _PLAN = """output = "out"
 [[pairs]]

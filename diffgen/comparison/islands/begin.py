@@ -7,11 +7,11 @@ import os
 import pickle
 from typing import Any
 
+from diffgen.comparison.islands.messages import Job, Ready
 from diffgen.comparison.machine import differing
 from diffgen.comparison.plan import Objects, Prepared
 from diffgen.config import CompareConfig, IslandConfig, roles
 from diffgen.errors import UserError
-from diffgen.islands.messages import Job, Ready
 from diffgen.models.wording import reason
 from diffgen.numerics import all_threads
 from diffgen.pool.calls import Pool

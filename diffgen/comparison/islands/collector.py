@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from diffgen.comparison.islands.messages import Begin, Columns, Epoch, Migrants, Report, table_of
 from diffgen.config.compare import IslandConfig
-from diffgen.islands.messages import Begin, Columns, Epoch, Migrants, Report, table_of
 from diffgen.runs.arrays import packed, unpacked
 from diffgen.runs.triggers import TriggerTable
 from diffgen.search.archive import Archive

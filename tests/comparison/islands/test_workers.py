@@ -16,8 +16,8 @@ from diffgen.errors import UserError
 from diffgen.events import Event, Progress, StageAdvanced
 from diffgen.pool.processes import Processes
 from diffgen.pool.ray_cluster import Cluster, RayPool
-from tests.islands.conftest import Search
-from tests.islands.test_driver import Finished, assert_same
+from tests.comparison.islands.conftest import Search
+from tests.comparison.islands.test_driver import Finished, assert_same
 from tests.recording import Recording
 
 Make = Callable[..., Search]
