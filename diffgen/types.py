@@ -10,7 +10,7 @@ import hashlib
 import math
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -26,6 +26,15 @@ Int64Array = NDArray[np.int64]
 Float32Array = NDArray[np.float32]
 
 _HASHED = 2**26  # bytes handed to SHA-256 at once
+
+
+@dataclass(frozen=True)
+class Result:
+    """Figures that the function of a verb gives."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -17,24 +17,12 @@ if TYPE_CHECKING:
 _PAIRS = 3
 
 
-def _more(result: CompareResult) -> str:
-    """What is known of those that were not met (Chao1)."""
-    more = result.behaviours_at_least > result.behaviours
-    return f" (lower bound of all that there are: {result.behaviours_at_least:,})" if more else ""
-
-
 def _of_agreement(result: CompareResult) -> list[tuple[str, str]]:
     """How many behaviours begin only where the models are known to differ, where there are such images."""
     if result.behaviours_of_agreement is None or not result.behaviours or not result.flips_per_1000:
         return []
     known = result.behaviours - result.behaviours_of_agreement
     return [("  known before", f"{known:,} begin only with real images on which {_who(result)} disagree already")]
-
-
-def _discovery(result: CompareResult) -> str:
-    """How fast new behaviours were still met when the search ended."""
-    found = result.discovery
-    return f"{found['per_1000_queries']:.1f} for every 1,000 of the last {found['queries']:,} queries"
 
 
 def _verdicts(result: CompareResult) -> list[tuple[str, str]]:
@@ -61,13 +49,6 @@ def _who(result: CompareResult) -> str:
     from diffgen.tasks.classification import listed
 
     return listed(roles(2 if result.many is None else len(result.many.alone)))
-
-
-def _spared(result: CompareResult) -> str:
-    if result.many is None or not result.many.spared:
-        return ""
-    whole = result.queries * len(result.many.alone)
-    return f"; {result.many.spared:,} of {whole:,} answers were spared by asking in stages"
 
 
 def _of_many(found: ManyFigures | None) -> list[tuple[str, str]]:
@@ -127,15 +108,22 @@ def print_result(result: CompareResult) -> None:
     repeated = result.valid_triggers - result.distinct_valid_triggers
     if repeated:
         share = f" and {repeated:,} near-duplicates of them (together {valid})"
+    spared, bound, discovery = "", "", result.discovery
+    if result.many is not None and result.many.spared:
+        whole = result.queries * len(result.many.alone)
+        spared = f"; {result.many.spared:,} of {whole:,} answers were spared by asking in stages"
+    if result.behaviours_at_least > result.behaviours:  # Chao1
+        bound = f" (lower bound of all that there are: {result.behaviours_at_least:,})"
+    speed = f"{discovery['per_1000_queries']:.1f} for every 1,000 of the last {discovery['queries']:,} queries"
     rows = (
         *on_real_images(result.flips_per_1000, result.calibration_error, result.milliseconds),
         *_verdicts(result),
-        ("images asked about", f"{result.queries:,} in {result.seconds:.0f} s{_spared(result)}"),
+        ("images asked about", f"{result.queries:,} in {result.seconds:.0f} s{spared}"),
         (f"triggers ({_who(result)} disagree)", f"{result.triggers:,}"),
         ("valid triggers", f"{result.distinct_valid_triggers:,}{share}"),
-        ("behaviours", f"{result.behaviours:,}{_more(result)}"),
+        ("behaviours", f"{result.behaviours:,}{bound}"),
         *_of_agreement(result),
-        ("new behaviours", _discovery(result)),
+        ("new behaviours", speed),
         ("label pairs" if result.many is None else "label tuples", f"{result.label_pairs:,}"),
         *_of_many(result.many),
     )

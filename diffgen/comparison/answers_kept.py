@@ -36,7 +36,10 @@ def asked_once(models: Sequence[BlackBox], data: ImageSet, ask: Callable[[], Ask
         ask: asks all of them now.
         progress: is told where the answers come from.
     """
-    if not isinstance(data.images, np.memmap) or not all(map(_is_told_by_its_file, models)):
+    told_by_file = [
+        each.digest is not None and each.url is None and each.arch is None and not each.unpickled for each in models
+    ]
+    if not isinstance(data.images, np.memmap) or not all(told_by_file):
         return ask()
     artifact = Artifact(
         "answers",
@@ -85,7 +88,3 @@ def asked_once(models: Sequence[BlackBox], data: ImageSet, ask: Callable[[], Ask
         return answers, noises
 
     return artifact.obtain(load, make, progress)
-
-
-def _is_told_by_its_file(model: BlackBox) -> bool:
-    return model.digest is not None and model.url is None and model.arch is None and not model.unpickled

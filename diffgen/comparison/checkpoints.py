@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from diffgen.errors import UserError
@@ -158,6 +159,22 @@ def newest_usable(folder: RunFolder, progress: Progress) -> tuple[dict[str, Any]
         if not is_one_before:
             folder.rewind(0)
             return None
+
+
+@contextmanager
+def read_state(folder: RunFolder) -> Iterator[None]:
+    """Where something goes on from what a checkpoint says.
+
+    Raises:
+        UserError: it does not say what this version keeps.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise UserError(
+            f"This diffgen cannot go on from the checkpoint of {folder.path}, which version "
+            f"{folder.manifest.get('version', 'unknown')} wrote; resume it with that version or start a new run."
+        ) from error
 
 
 def _triggers_of(state: Mapping[str, Any], folder: RunFolder) -> TriggerTable | None:

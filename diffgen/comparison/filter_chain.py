@@ -21,7 +21,7 @@ from diffgen.labels.answers import read_answers
 from diffgen.runs.artifacts import Artifact
 from diffgen.types import Scorer
 
-_ENCODER_SEED = 0  # never the run's seed: all runs on a data set share its networks
+_SEED = 0  # never the run's seed: all runs on a data set share its networks
 
 
 def prepare_encoder(split: DataSplit, *, device: torch.device, progress: Progress) -> encoders.DomainEncoder:
@@ -37,7 +37,7 @@ def prepare_encoder(split: DataSplit, *, device: torch.device, progress: Progres
 
     def make(path: Path) -> encoders.DomainEncoder:
         labels = None if split.labels is None else split.labels[0]
-        network = encoders.train(split.reference, labels, seed=_ENCODER_SEED, device=device, progress=progress)
+        network = encoders.train(split.reference, labels, seed=_SEED, device=device, progress=progress)
         encoders.save(network, path)
         return network
 
@@ -47,9 +47,6 @@ def prepare_encoder(split: DataSplit, *, device: torch.device, progress: Progres
     )
     shape = split.data.image_shape
     return artifact.obtain(lambda file: encoders.load(file, shape, device=device), make, progress)
-
-
-_SEED = 0  # never the run's seed: all runs on a data set share its networks
 
 
 def prepare_auto_encoder(

@@ -16,7 +16,6 @@ from diffgen.comparison.plan import Prepared
 from diffgen.config.plain import settings_among
 from diffgen.runs.figures import BY_JURY, BY_LABEL, BY_NOBODY, OperatorCurves
 from diffgen.sampling import random_rows
-from diffgen.sources.base import Source
 from diffgen.sources.calibration import probes
 from diffgen.sources.operators import OPERATORS, Axis
 from diffgen.sources.seeds import SeedsSettings, SeedsSource
@@ -41,9 +40,9 @@ def write_operator_curves(prepared: Prepared, queries: int) -> None:
         prepared: what the search worked with.
         queries: that the search asked; of these a share may be asked once more.
     """
-    source = _seeds_among(prepared.source.source)
+    source = prepared.source.source
     share = settings_among(SeedsSettings, prepared.config.source.families).explain
-    if source is None or share == 0:
+    if not isinstance(source, SeedsSource) or share == 0:
         return
     points, count = _plan(source, int(share * queries))
     if not points:
@@ -101,11 +100,6 @@ def _missing(points: list[_Point], count: int, images: UInt8Array, left: list[in
     if any(each is not None and each < len(points) * len(images) for each in left):
         return f"they take {len(points) * len(images):,} more pictures; a larger --query-budget makes room"
     return None
-
-
-def _seeds_among(source: Source | None) -> SeedsSource | None:
-    """The source that changes real images, where there is one."""
-    return source if isinstance(source, SeedsSource) else None
 
 
 def _plan(source: SeedsSource, pictures: int) -> tuple[list[_Point], int]:

@@ -32,6 +32,7 @@ from diffgen.comparison.requirements import (
     with_own_settings,
 )
 from diffgen.comparison.results import announce_numbers
+from diffgen.comparison.settings_file import data_path
 from diffgen.comparison.stages import attach_answers, before_the_search
 from diffgen.config import CompareConfig, SearchConfig, replace, roles, to_dict
 from diffgen.data import is_word
@@ -198,13 +199,7 @@ def _data_path(data: Any) -> str | None:
     """What names the data when it is to be read again, or None for images in memory."""
     if not isinstance(data, str | os.PathLike):
         return None
-    text = os.fspath(data)
-    if is_word(data):
-        return text
-    if Path(text).exists():
-        return str(Path(text).absolute())
-    folder, colon, split = text.rpartition(":")  # FOLDER:test, one half of a folder
-    return f"{Path(folder).absolute()}:{split}" if colon and Path(folder).exists() else text
+    return str(data) if is_word(data) else data_path(os.fspath(data), Path())
 
 
 # -- the size of a generation --------------------------------------------------------------------------------------

@@ -11,14 +11,14 @@ import numpy as np
 import torch
 
 from diffgen.comparison.announcements import Announcements
-from diffgen.comparison.checkpoints import Checkpointer, History, newest_usable
+from diffgen.comparison.checkpoints import Checkpointer, History, newest_usable, read_state
 from diffgen.comparison.machine import search_batch_size
 from diffgen.comparison.plan import Learned, Prepared
 from diffgen.comparison.preflight import RealAnswers
 from diffgen.comparison.requirements import asks_filters_in_search
 from diffgen.comparison.verdicts import seed_labels
 from diffgen.config import roles
-from diffgen.errors import RunError, UserError
+from diffgen.errors import RunError
 from diffgen.filters import RecognitionFilter
 from diffgen.models.patience import impatient
 from diffgen.numerics import all_threads, torch_threads
@@ -290,16 +290,10 @@ def restore_loop(loop: SearchLoop, state: Mapping[str, Any], folder: RunFolder) 
         UserError: another version of diffgen wrote the checkpoint.
     """
     evaluator = loop.evaluator
-    try:
+    with read_state(folder):
         loop.technique.restore(state)
         if evaluator.behaviours is not None:
             evaluator.behaviours.restore(state, evaluator.archive)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        version = folder.manifest.get("version", "unknown")
-        raise UserError(
-            f"This diffgen cannot go on from the checkpoint of {folder.path}, which version {version} wrote; "
-            "resume it with that version or start a new run."
-        ) from error
 
 
 def _keep_what_was_found(archive: Archive, error: BaseException) -> None:

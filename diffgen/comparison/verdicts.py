@@ -82,7 +82,10 @@ def judge_triggers(
         cells=which,
         near_duplicate_of=_repeats(triggers, filtered.accepted, near_duplicate),
         seed_labels=seed_labels(triggers.seeds, real_labels),
-        seed_differs=_seed_differs(triggers.seeds, real_differing),
+        # whether they were made from a real image on which the models disagree already
+        seed_differs=None
+        if triggers.seeds is None or real_differing is None
+        else np.isin(triggers.seeds, real_differing),
         **({} if reading is None else vars(reading)),
     )
     # as if all disagreed again
@@ -156,11 +159,6 @@ def seed_labels(seeds: Int64Array | None, real_labels: Int64Array | None) -> Int
     if seeds is None or real_labels is None:
         return None
     return np.where(seeds == NO_SEED, UNKNOWN_LABEL, real_labels[seeds]).astype(np.int64)
-
-
-def _seed_differs(seeds: Int64Array | None, differing: Int64Array | None) -> BoolArray | None:
-    """Whether triggers were made from a real image on which the models disagree already."""
-    return None if seeds is None or differing is None else np.isin(seeds, differing)
 
 
 def in_rounds(keys: Int64Array, probabilities: Float32Array) -> Int64Array:

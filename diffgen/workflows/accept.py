@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,11 @@ from diffgen.gate.rules import Status
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import read_results
 from diffgen.runs.store import Store, StoredBehaviour, add_to_store, read_store, unreadable_values
+from diffgen.types import Result
 
 
 @dataclass(frozen=True)
-class AcceptResult:
+class AcceptResult(Result):
     """What was put into a store.
 
     Attributes:
@@ -37,10 +38,6 @@ class AcceptResult:
     known: int
     failed: tuple[str, ...] = ()
     held_to: Mapping[str, str] = field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON values."""
-        return asdict(self)
 
 
 def accept(run: str | Path, store: str | Path) -> AcceptResult:

@@ -8,14 +8,14 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import diffgen
 from diffgen.errors import UserError
 from diffgen.runs.cache import ENVIRONMENT, KINDS, TAG, Trimmed, cache_folder, foreign_in_cache, trim
+from diffgen.types import Result
 
 _EXTRA_OF = re.compile(r"""extra\s*==\s*['"]([\w-]+)['"]""")
 _NAME_OF = re.compile(r"[A-Za-z0-9][\w.-]*")
@@ -62,7 +62,7 @@ class Missing:
 
 
 @dataclass(frozen=True)
-class Examination:
+class Examination(Result):
     """What was found; sizes in bytes, None for what this system does not say.
 
     Attributes:
@@ -94,10 +94,6 @@ class Examination:
     isolated: str
     missing: tuple[Missing, ...]
     problems: tuple[str, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON values."""
-        return asdict(self)
 
 
 def doctor() -> Examination:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -29,13 +29,14 @@ from diffgen.runs.outputs import OutputFolder, filled, output_folder
 from diffgen.runs.pictures import png_bytes
 from diffgen.runs.results import FinishedRun, read_finished
 from diffgen.runs.stores import StoreFolder, is_url, send, store_folder
+from diffgen.types import Result
 from diffgen.workflows.export import arrow_schema, columns_of, row_of, safe_name
 
 _ROWS = 4096  # of a part
 
 
 @dataclass(frozen=True)
-class DatasetResult:
+class DatasetResult(Result):
     """What was written.
 
     Attributes:
@@ -49,10 +50,6 @@ class DatasetResult:
     folder: str
     rows: int
     parts: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON values."""
-        return asdict(self)
 
 
 def export_dataset(
@@ -145,7 +142,7 @@ _LEFT_OUT = ("checkpoint", *ANSWERS.values())  # of no use to who reads, and ans
 
 
 @dataclass(frozen=True)
-class StoredRun:
+class StoredRun(Result):
     """What was sent.
 
     Attributes:
@@ -157,10 +154,6 @@ class StoredRun:
     run: str
     url: str
     files: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON values."""
-        return asdict(self)
 
 
 def export_to_store(

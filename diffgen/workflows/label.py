@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -38,13 +38,13 @@ from diffgen.runs.triggers import TriggerTable
 from diffgen.sampling import random_rows
 from diffgen.sources.space import LatentLayout
 from diffgen.tasks.classification import role_name
-from diffgen.types import Float32Array, Int64Array, several
+from diffgen.types import Float32Array, Int64Array, Result, several
 
 _BATCH = 1024
 
 
 @dataclass(frozen=True)
-class SheetResult:
+class SheetResult(Result):
     """A label sheet that was written.
 
     Attributes:
@@ -59,13 +59,9 @@ class SheetResult:
     pictures: int
     distinct_valid_triggers: int
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
-class LabelResult:
+class LabelResult(Result):
     """Labels that were put into a run.
 
     Attributes:
@@ -93,10 +89,6 @@ class LabelResult:
     annotators: int = 0
     kappa: float | None = None
     contradicted: int = 0
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON values."""
-        return asdict(self)
 
 
 def label_export(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from diffgen.labels.store import UNLABELLED
 from diffgen.metrics.ranking import Standing, standing_by_clusters, standing_by_labels
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import read_finished
-from diffgen.types import several
+from diffgen.types import Result, several
 
 _SHOWN = 10  # pictures that decide, named for each two neighbours
 
@@ -62,7 +62,7 @@ class Neighbours:
 
 
 @dataclass(frozen=True)
-class RankResult:
+class RankResult(Result):
     """Models in order, the best first.
 
     Attributes:
@@ -82,10 +82,6 @@ class RankResult:
     images: int
     models: tuple[RankedModel, ...]
     neighbours: tuple[Neighbours, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON values."""
-        return asdict(self)
 
 
 def rank(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from diffgen.runs.outputs import filled, output_folder
 from diffgen.runs.results import read_finished
 from diffgen.runs.triggers import HASH_BYTES, image_hashes
 from diffgen.tasks.classification import differ
-from diffgen.types import Float32Array, ImageSet, Int64Array
+from diffgen.types import Float32Array, ImageSet, Int64Array, Result
 from diffgen.wording import count_of
 
 COUNT = 100
@@ -38,7 +38,7 @@ _BATCH = 1024
 
 
 @dataclass(frozen=True)
-class ShortList:
+class ShortList(Result):
     """A label sheet that was written.
 
     Attributes:
@@ -54,10 +54,6 @@ class ShortList:
     pictures: int
     disagreements: int
     images: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON values."""
-        return asdict(self)
 
 
 @own_numerics()

@@ -6,9 +6,8 @@ import os
 import platform
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from diffgen.comparison.machine import differing, made_of
 from diffgen.config import ModelSpec, Opening, is_address
@@ -21,6 +20,7 @@ from diffgen.runs.creation import OWN
 from diffgen.runs.files import make_folder
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
+from diffgen.types import Result
 from diffgen.workflows.sweep_mark import begun_with, mark, place_of
 from diffgen.workflows.sweep_outcomes import Outcome, outcome_of, results_of, write_table
 from diffgen.workflows.sweep_plan import Cell, Plan, read_plan
@@ -30,7 +30,7 @@ _SECONDS_BETWEEN_LOOKS = 0.5
 
 
 @dataclass(frozen=True)
-class SweepResult:
+class SweepResult(Result):
     """What came of a sweep.
 
     Attributes:
@@ -44,10 +44,6 @@ class SweepResult:
     report: str
     outcomes: tuple[Outcome, ...]
     interrupted: bool = False
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON values."""
-        return asdict(self)
 
 
 def sweep(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,12 @@ from diffgen.sources import gan as gan_loader
 from diffgen.sources.base import FamilyContext, Source
 from diffgen.sources.gan import complaint, gan_artifact, gan_facts, split_in_header, train_and_save
 from diffgen.sources.space import random_genes
-from diffgen.types import ImageSet, UInt8Array
+from diffgen.types import ImageSet, Result, UInt8Array
 from diffgen.workflows.gan_tuning import check_workers, score, tune_gan
 
 
 @dataclass(frozen=True)
-class TrainGanResult:
+class TrainGanResult(Result):
     """What the training of a GAN gave.
 
     Attributes:
@@ -59,10 +59,6 @@ class TrainGanResult:
     wrong: str | None
     scores: dict[str, float]
     tuning: dict[str, Any] | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON values."""
-        return asdict(self)
 
 
 @own_numerics()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from diffgen.comparison.announcements import Announcements, Counting
-from diffgen.comparison.checkpoints import Checkpointer, newest_usable
+from diffgen.comparison.checkpoints import Checkpointer, newest_usable, read_state
 from diffgen.comparison.islands.begin import make_pool, refusal
 from diffgen.comparison.islands.collector import Collector
 from diffgen.comparison.islands.island import config_of, ready, search_island
@@ -46,13 +46,18 @@ class Live:
     def __init__(self, collector: Collector, seconds: Callable[[], float]) -> None:
         self._collector, self._seconds = collector, seconds
         self._asked: dict[int, int] = {}
-        self.evaluator: Counting = _Count(collector, lambda: self.queries)
-        self.saturation_queries = collector.saturation_queries
+        self.archive, self.behaviours = collector.archive, collector.behaviours
+        self.asks_filters, self.saturation_queries = collector.asks_filters, collector.saturation_queries
 
     def tick(self, number: int, tick: Tick) -> None:
         """Take in how far an island is."""
         # a worker that does again what another had not reported has been that far before
         self._asked[number] = max(tick.queries, self._asked.get(number, 0))
+
+    @property
+    def evaluator(self) -> Counting:
+        """The same: it counts what was asked, and the collector what was merged."""
+        return self
 
     @property
     def seconds(self) -> float:
@@ -64,20 +69,6 @@ class Live:
         """Queries of all islands."""
         islands = self._collector.islands
         return sum(max(each.queries, self._asked.get(number, 0)) for number, each in enumerate(islands))
-
-
-class _Count:
-    """The collector, with as many queries as were asked and not as were merged."""
-
-    def __init__(self, collector: Collector, queries: Callable[[], int]) -> None:
-        self._queries = queries
-        self.archive, self.behaviours = collector.archive, collector.behaviours
-        self.asks_filters = collector.asks_filters
-
-    @property
-    def queries(self) -> int:
-        """Of all islands."""
-        return self._queries()
 
 
 def search_on_islands(prepared: Prepared) -> SearchOutcome:
@@ -170,17 +161,11 @@ class Driver:
             UserError: another version of diffgen wrote it, or it is not of a search on as many islands.
         """
         self._archive.restore(triggers)
-        try:
+        with read_state(self._prepared.folder):
             self.evaluator.behaviours.restore(state, self._archive)
             self.evaluator.restore(state, triggers)
             self._before = float(state["seconds"])
             self._outcome.history.update(state["history"])
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            folder = self._prepared.folder
-            raise UserError(
-                f"This diffgen cannot go on from the checkpoint of {folder.path}, which version "
-                f"{folder.manifest.get('version', 'unknown')} wrote; resume it with that version or start a new run."
-            ) from error
         queries = self.evaluator.queries
         self._prepared.progress.say(f"Going on after {queries:,} queries and {len(self._archive):,} triggers.")
 
@@ -199,7 +184,9 @@ class Driver:
                     self._hand_out()
                     self._hear(self._pool.events(_SECONDS_BETWEEN_LOOKS))
                     self._check_starts()
-                    self._start_again()
+                    for number in [each for each, when in self._again.items() if when <= time.monotonic()]:
+                        del self._again[number]
+                        self._start(number)
                     while collector.merge():
                         self._checkpointer.after_generation()
                     announce()
@@ -217,10 +204,6 @@ class Driver:
 
     # -- workers -----------------------------------------------------------------------------------------------------
 
-    def _searching(self) -> list[int]:
-        """The islands that are to search on."""
-        return [number for number, each in enumerate(self.evaluator.islands) if each.searches]
-
     def _start(self, number: int) -> None:
         self._starting[number] = time.monotonic()
         self._pool.start(number, search_island, self._job, number)
@@ -232,7 +215,8 @@ class Driver:
             UserError: one cannot.
             RunError: one does not come up.
         """
-        numbers, refusals = self._searching(), list[Failed]()
+        numbers = [number for number, each in enumerate(self.evaluator.islands) if each.searches]
+        refusals: list[Failed] = []
         progress = self._prepared.progress
         with progress.stage(f"Starting {len(numbers)} workers", total=len(numbers)) as stage:
             for number in numbers:
@@ -333,12 +317,6 @@ class Driver:
             self._again[number] = time.monotonic() + _pause(attempts)
             return
         self._give_up(number, f"broke off {attempts} times in a row", text, anew=not event.died)
-
-    def _start_again(self) -> None:
-        """Start the workers whose pause is over."""
-        for number in [each for each, when in self._again.items() if when <= time.monotonic()]:
-            del self._again[number]
-            self._start(number)
 
     def _give_up(self, number: int, what: str, why: str, *, anew: bool) -> None:
         """Let the others go on without an island, until they have ended.
