@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import queue
 import time
 
 from diffgen.events import Listener, Message
+from diffgen.pool.calls import Link
 
 
 def says(listener: Listener, text: str) -> None:
@@ -23,3 +25,11 @@ def dies(listener: Listener, by: int) -> None:
 
 def waits(listener: Listener) -> None:
     time.sleep(600)
+
+
+def repeats(link: Link) -> None:
+    while not link.stop.stopped:
+        try:
+            link.say(link.told.get(timeout=0.1))
+        except queue.Empty:
+            continue

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from diffgen.errors import UserError
-from diffgen.pool.pool import Ended, Failed, Said, failed
+from diffgen.pool.calls import Ended, Failed, Said, failed
 from diffgen.pool.processes import Processes
 from tests.pool import called
 
@@ -31,7 +31,7 @@ def pool() -> Iterator[Processes]:
 
 
 def heard(pool: Processes, count: int) -> dict[int, list[Any]]:
-    """What so many pool say until they have ended."""
+    """What so many calls say until they have ended."""
     found: dict[int, list[Any]] = {number: [] for number in range(count)}
     while sum(isinstance(events[-1], Ended) for events in found.values() if events) < count:
         for number, event in pool.events(60):
@@ -39,7 +39,7 @@ def heard(pool: Processes, count: int) -> dict[int, list[Any]]:
     return found
 
 
-def test_what_is_heard_of_pool(pool: Processes) -> None:
+def test_what_is_heard_of_calls(pool: Processes) -> None:
     for number, (function, *arguments) in enumerate(
         [(called.says, "begun"), (called.breaks_a_pipe,), (called.dies, int(signal.SIGKILL))]
     ):
@@ -53,7 +53,7 @@ def test_what_is_heard_of_pool(pool: Processes) -> None:
     assert pool.events(0) == []
 
 
-def test_a_script_that_pool_diffgen_when_it_is_imported_is_told_so(tmp_path: Path) -> None:
+def test_a_script_that_calls_diffgen_when_it_is_imported_is_told_so(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "from diffgen.pool.processes import Processes\n"
@@ -66,11 +66,24 @@ def test_a_script_that_pool_diffgen_when_it_is_imported_is_told_so(tmp_path: Pat
     assert "the code 1, before it began: a script must call diffgen under 'if __name__ == \"__main__\":'" in done.stdout
 
 
-def test_pool_that_are_ended(pool: Processes) -> None:
+def test_calls_that_are_ended(pool: Processes) -> None:
     pool.start(0, called.waits)
     (process, _) = pool._running[0]
     pool.close()
     assert process.exitcode == -signal.SIGKILL
+
+
+def test_a_call_is_told_things_in_their_order_and_ends_in_good_order(pool: Processes) -> None:
+    pool.start(0, called.repeats)
+    for word in ("a", "b", "c"):
+        pool.tell(0, word)
+    found: list[Any] = []
+    while not found or not isinstance(found[-1], Ended):
+        found += [event for _, event in pool.events(60)]
+        if len(found) == 3:
+            pool.stop()
+    assert found == ["a", "b", "c", Ended()]
+    pool.tell(0, "nobody is there")
 
 
 def test_what_a_worker_says_of_an_error() -> None:
