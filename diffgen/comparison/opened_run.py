@@ -81,7 +81,6 @@ class OpenedRun:
             raise UserError(
                 f"The data {images.source} is not what the run {self.folder.path} was made with; name that."
             )
-        check_unchanged(self.config.generator, self.folder)
         images = in_order(images, known.get("label_order", ()))
         return without_labels(images) if self.config.data_labels == "ignore" else images
 
@@ -99,6 +98,7 @@ class OpenedRun:
         Raises:
             UserError: another one is in its place, which draws other pictures.
         """
+        check_unchanged(self.config.generator, self.folder)
         made = prepare_source(split, self.config, context)
         if (None if made.artifact is None else file_digest(made.artifact)) != self.folder.manifest["gan"]:
             raise UserError(

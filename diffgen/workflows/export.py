@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import permutations
 from pathlib import Path
@@ -27,6 +27,7 @@ from diffgen.runs.pictures import png_bytes
 from diffgen.runs.results import FinishedRun
 from diffgen.runs.triggers import TriggerTable, Verdicts
 from diffgen.tasks.classification import role_name
+from diffgen.types import Result
 
 _STARTS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _LONGEST_NAME = 40
@@ -42,7 +43,7 @@ def plain_cell(value: Any) -> Any:
     return value
 
 
-def as_csv(columns: Mapping[str, list[Any]], *, head: bool = True) -> str:
+def as_csv(columns: Mapping[str, Sequence[Any]], *, head: bool = True) -> str:
     """A table, column by column, as text; without its ``head`` it goes on with one."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -65,7 +66,7 @@ _VERDICT = ("jury_label", "jury_name", "jury_certainty", "recognised", "wrong")
 
 
 @dataclass(frozen=True)
-class ExportResult:
+class ExportResult(Result):
     """What was written.
 
     Attributes:
@@ -79,10 +80,6 @@ class ExportResult:
     folder: str
     pictures: int
     tables: tuple[str, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON values."""
-        return {**asdict(self), "tables": list(self.tables)}
 
 
 def export(

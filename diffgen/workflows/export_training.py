@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -26,7 +26,7 @@ from diffgen.runs.pictures import png_bytes
 from diffgen.runs.results import FinishedRun, RunResults
 from diffgen.runs.triggers import TriggerTable, digest_of
 from diffgen.tasks.classification import role_name
-from diffgen.types import BoolArray, Int64Array
+from diffgen.types import BoolArray, Int64Array, Result
 from diffgen.workflows.export import as_csv, row_of, safe_name
 from diffgen.workflows.label import read_store
 
@@ -38,7 +38,7 @@ _DIVIDES = {name for names in SPLIT_NAMES.values() for name in names}
 
 
 @dataclass(frozen=True)
-class TrainingSetResult:
+class TrainingSetResult(Result):
     """What was written.
 
     Attributes:
@@ -56,10 +56,6 @@ class TrainingSetResult:
     by_people: int
     by_jury: int
     missing: tuple[str, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON values."""
-        return {**asdict(self), "missing": list(self.missing)}
 
 
 def export_for_training(

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -31,13 +28,13 @@ from diffgen.selector.ensemble import SelectorEnsemble
 from diffgen.selector.onnx_file import load_selector
 from diffgen.selector.rules import Rule
 from diffgen.tasks.classification import role_name
-from diffgen.types import UInt8Array
-from diffgen.workflows.export import plain_cell
+from diffgen.types import Result, UInt8Array
+from diffgen.workflows.export import as_csv
 from diffgen.workflows.select import SELECTOR_FILE
 
 
 @dataclass(frozen=True)
-class PredictResult:
+class PredictResult(Result):
     """Predictions for N pictures.
 
     Attributes:
@@ -54,18 +51,10 @@ class PredictResult:
     chosen: tuple[str, ...]
     asked: tuple[int, ...]
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON values."""
-        return {name: list(value) for name, value in asdict(self).items()}
-
     def as_csv(self) -> str:
         """A table with one line a picture."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(("file", "label", "name", "model"))
-        for row in zip(self.files, self.labels, self.names, self.chosen, strict=True):
-            writer.writerow([plain_cell(value) for value in row])
-        return text.getvalue()
+        columns = {"file": self.files, "label": self.labels, "name": self.names, "model": self.chosen}
+        return as_csv(columns)
 
 
 @own_numerics()

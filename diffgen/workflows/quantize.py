@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from diffgen.models.sniffing import FileKind
 from diffgen.numerics import own_numerics
 from diffgen.runs.files import write_text, write_whole
 from diffgen.runs.outputs import output_file
-from diffgen.types import ImageSet
+from diffgen.types import ImageSet, Result
 from diffgen.wording import percent
 
 _MUCH = 0.02  # of the images, more wrong than before
@@ -40,7 +40,7 @@ _EXPORT = "export the model to ONNX first (torch.onnx.export)"
 
 
 @dataclass(frozen=True)
-class QuantizeResult:
+class QuantizeResult(Result):
     """What was made, and what it costs on real images.
 
     Attributes:
@@ -74,7 +74,7 @@ class QuantizeResult:
 
     def as_dict(self) -> dict[str, Any]:
         """JSON values."""
-        return {**asdict(self), "disagreement": self.disagreement}
+        return {**super().as_dict(), "disagreement": self.disagreement}
 
 
 @own_numerics()

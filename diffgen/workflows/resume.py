@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from diffgen.comparison.black_boxes import resume_command
+from diffgen.comparison.image_source import check_unchanged
 from diffgen.comparison.machine import device_name, versions
 from diffgen.comparison.named_settings import stored_settings
 from diffgen.comparison.opened_run import OpenedRun
@@ -93,6 +94,7 @@ def resumed_plan(
     run = OpenedRun(folder)
     models = run.models(given, options=options, looks_anew=True)
     images = run.data(data, purpose="resume it", progress=progress)
+    check_unchanged(run.config.generator, folder)
     check_same_answers(run.config, folder, images.image_shape)
     with ExitStack() as held:
         for model in models:

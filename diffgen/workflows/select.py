@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from diffgen.comparison.classes import without_labels
 from diffgen.comparison.filter_chain import prepare_encoder
 from diffgen.comparison.label_order import announce_order, in_order, order_of_labels, shifted
 from diffgen.comparison.opened_run import OpenedRun
@@ -129,7 +128,7 @@ def select(
     labels, examples, sources = _labelled(folder, finds, config)
     opened = OpenedRun(folder, device)
     # before the models: to open those takes seconds, and what is wrong with the images is found without them
-    own = own_data(folder, opened.config, progress)
+    own = own_data(opened, progress)
     more = None if data is None else load_stored(data, opened.config, progress)
     if more is not None:
         if doubt := shifted(more, finds.class_names, "the run"):
@@ -314,21 +313,15 @@ def _evaluations(features: Float32Array, given: _Given) -> tuple[Evaluation, ...
     return tuple(found)
 
 
-def own_data(folder: RunFolder, settings: CompareConfig, progress: Progress) -> ImageSet | None:
+def own_data(run: OpenedRun, progress: Progress) -> ImageSet | None:
     """The real images of the run, or None where they are gone."""
-    path = folder.manifest["data"]["path"]
-    if path is None:
+    if run.folder.manifest["data"]["path"] is None:
         return None
     try:
-        data = load_stored(path, settings, progress)
+        return run.data(None, purpose="judge a selector on them", progress=progress)
     except UserError as error:
         progress.warn(f"The run's real images cannot be used: {error}")
         return None
-    if data.digest != folder.manifest["data"]["sha256"]:
-        progress.warn(f"The images {data.source} are no longer those of the run; they are not used.")
-        return None
-    data = in_order(data, folder.manifest["data"].get("label_order", ()))
-    return without_labels(data) if settings.data_labels == "ignore" else data
 
 
 def _fresh(more: ImageSet, own: ImageSet | None, shape: tuple[int, ...], progress: Progress) -> ImageSet:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from diffgen.runs.triggers import TriggerTable
 from diffgen.search.shrink import Steps, smallest_steps
 from diffgen.sources.base import FamilyContext, Source
 from diffgen.tasks.classification import differ, disagree
-from diffgen.types import Float32Array, ImageSet, UInt8Array, several
+from diffgen.types import Float32Array, ImageSet, Result, UInt8Array, several
 from diffgen.workflows.replay import rows_of
 
 LIMIT = 24  # triggers that are shrunk unless the user says otherwise
@@ -42,7 +42,7 @@ _ROUNDING = 1.5  # root mean square grey levels: the last digits of a network de
 
 
 @dataclass(frozen=True)
-class ShrinkResult:
+class ShrinkResult(Result):
     """What came of it.
 
     Attributes:
@@ -61,10 +61,6 @@ class ShrinkResult:
     before: float | None
     after: float | None
     report: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """As JSON values."""
-        return asdict(self)
 
 
 @own_numerics()

@@ -246,10 +246,10 @@ def test_the_same_seed_gives_the_same_selector(selected: Path, run: Path) -> Non
 
 
 def test_labels_that_the_run_did_not_use_judge_nothing(done_run: Path) -> None:
-    folder = RunFolder.open(done_run)
-    settings = stored_settings(folder)
-    used = own_data(folder, settings, Progress())
-    unused = own_data(folder, replace(settings, data_labels="ignore"), Progress())
+    opened = OpenedRun(RunFolder.open(done_run))
+    used = own_data(opened, Progress())
+    opened.config = replace(opened.config, data_labels="ignore")
+    unused = own_data(opened, Progress())
     assert used is not None and used.labels is not None
     assert unused is not None and unused.labels is None and np.array_equal(unused.images, used.images)
 
