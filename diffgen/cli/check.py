@@ -117,8 +117,7 @@ def run(arguments: argparse.Namespace) -> int:
     paths = [each.path for each in config.compare.models] or [None, None]
     if None in paths:
         raise UserError("A check needs a base and a candidate; write 'diffgen check BASE CANDIDATE --data D'.")
-    if arguments.data is None:
-        raise UserError("The real images are missing; name them with --data (a folder, a zip, or 'digits').")
+    options.need_data(arguments)
     return _print(arguments, api.check(*paths, store=arguments.store, config=config, **compare.job(arguments)))
 
 

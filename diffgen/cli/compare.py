@@ -189,8 +189,7 @@ def check_given(arguments: argparse.Namespace, config: CompareConfig) -> None:
         missing = "the second model is" if paths[0] is not None else "the first model is"
         missing = "both models are" if paths == [None, None] else missing
         raise UserError(f"A comparison needs two models but {missing} missing; write 'diffgen compare A B --data D'.")
-    if arguments.data is None:
-        raise UserError("The real images are missing; name them with --data (a folder, a zip, or 'digits').")
+    options.need_data(arguments)
 
 
 def to_toml(settings: Layer, arguments: argparse.Namespace) -> str:

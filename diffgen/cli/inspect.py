@@ -11,7 +11,6 @@ from diffgen.cli import model_options, options
 from diffgen.cli.model_options import start_isolation
 from diffgen.cli.settings_options import add_settings, settings_from
 from diffgen.config import CompareConfig, replace
-from diffgen.errors import UserError
 
 if TYPE_CHECKING:
     from diffgen.comparison.preprocessings import Candidate
@@ -49,8 +48,7 @@ def add_parser(verbs: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Inspect and print what was found."""
-    if arguments.data is None:
-        raise UserError("The real images are missing; name them with --data (a folder, a zip, or 'digits').")
+    options.need_data(arguments)
     spec = model_options.spec_from(arguments)
     settings = settings_from(arguments, CompareConfig)
     start_isolation([replace(spec, path=arguments.model)], settings.device)

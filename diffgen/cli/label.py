@@ -48,9 +48,7 @@ def add_parser(verbs: Any) -> None:
         help="with --oracle: take its word also against the known label of the real image that a picture was made from",
     )
     parser.add_argument("--force", action="store_true", help="replace labels of the same source")
-    parser.add_argument(
-        "--device", metavar="auto|cpu|cuda|mps", help="device for the oracle models; default: the run's"
-    )
+    options.add_device(parser, "device for the oracle models; default: the run's")
     model_options.add_last(parser, models=1)
 
 

@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import Any
 
+from diffgen.errors import UserError
 from diffgen.events import Progress
 
 
@@ -35,6 +36,21 @@ def add_triggers(parser: argparse.ArgumentParser, what: str) -> None:
         metavar="N",
         help=f"{what}, by its number in the report; may be given again",
     )
+
+
+def need_data(arguments: argparse.Namespace) -> None:
+    """See that the real images are named.
+
+    Raises:
+        UserError: they are not.
+    """
+    if arguments.data is None:
+        raise UserError("The real images are missing; name them with --data (a folder, a zip, or 'digits').")
+
+
+def add_device(parser: argparse.ArgumentParser, usual: str = "default: the run's") -> None:
+    """--device, of a verb that works with a run."""
+    parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help=usual)
 
 
 def events(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def add_parser(verbs: Any) -> None:
         help="selector (default), or ask all: the mean of their probabilities, or the most certain one",
     )
     parser.add_argument("--force", action="store_true", help="replace the CSV file")
-    parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")
+    options.add_device(parser)
     model_options.add_last(parser)
 
 

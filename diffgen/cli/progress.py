@@ -7,11 +7,10 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
@@ -58,12 +57,7 @@ class TerminalListener:
         self._quiet = quiet
         self._verbose = verbose
         self._shown: dict[str, _Shown] = {}
-
-    @cached_property
-    def _console(self) -> Any:
-        from rich.console import Console  # slow to import, and many a verb says nothing
-
-        return Console(stderr=True, highlight=False)
+        self._console = Console(stderr=True, highlight=False)
 
     def __call__(self, event: Event) -> None:
         """Show an event, or pass it over."""
@@ -120,9 +114,7 @@ class _Shown(Protocol):
 
 
 class _Bar:
-    def __init__(self, console: Any, event: StageStarted) -> None:
-        from diffgen.cli.progress import Bars
-
+    def __init__(self, console: Console, event: StageStarted) -> None:
         self._bars = Bars(console=console, transient=False)
         self._total = event.total
         self._id = self._bars.add_task(spelled_out(event.name), total=event.total, figures="")
@@ -138,7 +130,7 @@ class _Bar:
 
 
 class _Lines:
-    def __init__(self, console: Any, event: StageStarted) -> None:
+    def __init__(self, console: Console, event: StageStarted) -> None:
         self._name = spelled_out(event.name)
         self._total = event.total
         self._done = 0.0

@@ -42,7 +42,7 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--data", metavar="D", help="with --export: real images to rank on (default: the run's)")
     parser.add_argument("--partial", action="store_true", help="with --import: some pictures may have no label")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: %(default)s")
-    parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="with --export; default: the run's")
+    options.add_device(parser, "with --export; default: the run's")
     model_options.add_last(parser)
 
 

@@ -35,7 +35,7 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("models", nargs="*", metavar="MODEL", help="other models, all of them (default: the run's)")
     parser.add_argument("--images", action="store_true", help="read the saved PNG files instead of the stored arrays")
     options.add_triggers(parser, "ask about this one alone")
-    parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")
+    options.add_device(parser)
     model_options.add_last(parser)
 
 

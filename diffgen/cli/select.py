@@ -37,7 +37,7 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--data", metavar="D", help="labelled real images that the run has not seen, to judge it on")
     add_settings(parser, SelectorConfig)
     parser.add_argument("--force", action="store_true", help="replace the selector of the run")
-    parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")
+    options.add_device(parser)
     model_options.add_last(parser)
 
 

@@ -28,7 +28,7 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--limit", type=int, metavar="N", help="maximum number of triggers (default: 24)")
     options.add_triggers(parser, "shrink this one")
     parser.add_argument("--data", metavar="D", help="the run's real images, where they have moved")
-    parser.add_argument("--device", metavar="auto|cpu|cuda|mps", help="default: the run's")
+    options.add_device(parser)
     model_options.add_last(parser)
 
 
