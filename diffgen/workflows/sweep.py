@@ -22,7 +22,7 @@ from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.types import Result
 from diffgen.workflows.sweep_mark import begun_with, mark, place_of
-from diffgen.workflows.sweep_outcomes import Outcome, outcome_of, results_of, write_table
+from diffgen.workflows.sweep_outcomes import Outcome, outcome_of, results_of, warnings_of, write_table
 from diffgen.workflows.sweep_plan import Cell, Plan, read_plan
 from diffgen.workflows.sweep_requirements import check_comparisons, warn_of_twins, warn_of_unused_source
 
@@ -159,6 +159,7 @@ class _Sweep:
 
     def _end(self, number: int, event: Ended) -> None:
         name, run = self._cells[number].name, self._place(number)
+        self._warn(number, warnings_of(run))  # also of what was said before it was gone on with
         if event.failure is not None:
             self._failures[number] = event.failure.text
         elif results_of(run) is None:

@@ -165,7 +165,7 @@ def test_a_machine_with_other_versions_or_without_the_folder(
 
 
 def test_what_comparisons_warn_of_is_said_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where nothing is heard of them while they run, as on a cluster: a run keeps its own warnings."""
+    """Also what was not heard while they ran: a run keeps its own warnings."""
 
     def run(events: Listener, cell: Cell, run: Path, *arguments: Any) -> None:
         if cell.technique == "diffgan":

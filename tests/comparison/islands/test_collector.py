@@ -205,10 +205,6 @@ def test_a_checkpoint_keeps_what_ended_islands_counted() -> None:
     after.restore(kept, table([0, 1, 2]))
     assert [each.outcomes for each in after.islands] == [{}, {"asked": 7}, {"asked": 7}]
     assert [each.ended for each in after.islands] == [True, True, False]
-    # as of before they were kept
-    older = collector()
-    older.restore({name: value for name, value in kept.items() if "outcome" not in name}, table([0, 1, 2]))
-    assert [each.outcomes for each in older.islands] == [{}, {}, {}]
 
 
 def _digests(columns: Columns | None) -> list[bytes]:
