@@ -8,6 +8,7 @@ a package.
 The public names are listed here alone: ``diffgen`` and ``diffgen.api`` have them, and type checkers read them here.
 """
 
+from .comparison.requirements import part_lines as part_lines
 from .comparison.requirements import path_settings as path_settings
 from .comparison.settings_file import load_settings as load_settings
 from .comparison.stages import CompareResult as CompareResult
@@ -54,7 +55,6 @@ from .techniques import Preset as Preset
 from .techniques import RealImages as RealImages
 from .techniques import Technique as Technique
 from .techniques import TechniqueContext as TechniqueContext
-from .techniques import technique_lines as technique_lines
 from .types import ImageSet as ImageSet
 from .types import Scorer as Scorer
 from .workflows.accept import AcceptResult as AcceptResult

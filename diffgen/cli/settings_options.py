@@ -105,9 +105,9 @@ class Options:
         others = [each for each in every_setting(self.kind) if each.option is None] if self.kind is not None else []
         if self.kind in (CompareConfig, CheckConfig):
             # torch is imported only where it is needed
-            from diffgen.comparison.requirements import lines_of_parts, settings_of_parts
+            from diffgen.comparison.requirements import part_lines, settings_of_parts
 
-            for option, lines in lines_of_parts().items():
+            for option, lines in part_lines().items():
                 print(f"\nnames for {option}:")
                 for name, line in lines.items():
                     print(textwrap.fill(f"{name:<15} {line}", _WIDTH, initial_indent="  ", subsequent_indent=" " * 18))

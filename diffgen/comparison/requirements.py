@@ -122,7 +122,7 @@ def filter_names(config: CompareConfig, *, jury: bool = True) -> tuple[str, ...]
     return (_JUDGE, *rest) if asked else rest
 
 
-def lines_of_parts() -> dict[str, dict[str, str]]:
+def part_lines() -> dict[str, dict[str, str]]:
     """What stands behind the names that each option of parts takes, in a line: option -> name -> line."""
     return {"--technique": TECHNIQUES.lines(), "--source": SOURCES.lines(), "--filters": FILTERS.lines()}
 

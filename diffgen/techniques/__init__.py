@@ -1,7 +1,7 @@
 """Published ways to make test inputs: each proposes images and learns from the answers; the search's loop asks."""
 
 from diffgen.techniques.base import Preset, RealImages, Technique, TechniqueContext
-from diffgen.techniques.registry import TECHNIQUES, make, preset, technique_class, technique_lines
+from diffgen.techniques.registry import TECHNIQUES, make, preset, technique_class
 
 __all__ = [
     "TECHNIQUES",
@@ -12,5 +12,4 @@ __all__ = [
     "make",
     "preset",
     "technique_class",
-    "technique_lines",
 ]

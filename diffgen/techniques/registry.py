@@ -13,11 +13,6 @@ from diffgen.techniques.base import Preset, Technique, TechniqueContext
 TECHNIQUES: Registry[Technique] = Registry(Technique)  # type: ignore[type-abstract]
 
 
-def technique_lines() -> dict[str, str]:
-    """What stands behind each name that ``--technique`` takes; see :meth:`diffgen.parts.Registry.lines`."""
-    return TECHNIQUES.lines()
-
-
 def preset(technique: str, name: str) -> Preset:
     """A technique's preset: settings of its search and its GAN, and the source that it draws from unless one is named.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_origin
 
 from markupsafe import Markup
@@ -16,9 +17,10 @@ from diffgen.config.schema import Setting, every_setting, fields_of
 from diffgen.ui.pieces import joined, note
 from diffgen.ui.place import Place
 
+_SOURCE = "source.family"
 # what matters most, in the order of the form; the rest is written as NAME=VALUE
 SHOWN = (
-    "source.family",
+    _SOURCE,
     "search.population",
     "search.validity",
     "filters.false_alarm",
@@ -69,9 +71,14 @@ class Field:
         return default
 
 
+@functools.cache
 def fields(kind: type[Any] = CompareConfig, keys: Sequence[str] = SHOWN) -> tuple[Field, ...]:
     """The fields of some settings, in that order; those that this version does not have are left out."""
+    from diffgen import api
+
     known = {each.key: each for each in every_setting(kind)}
+    if _SOURCE in known and _SOURCE in keys:
+        known[_SOURCE] = replace(known[_SOURCE], choices=tuple(api.part_lines()["--source"]))
     return tuple(_field(known[key]) for key in keys if key in known)
 
 

@@ -145,7 +145,7 @@ def build(shared: Shared, page: gr.Blocks, run: gr.Dropdown, tabs: gr.Tabs) -> N
         name = gr.Textbox(label="Name of the run", info="Empty: made from the models.", min_width=160)
     with gr.Accordion("More settings", open=False):
         explained = {each.key: each.about for each in every_setting(CompareConfig)}
-        techniques = api.technique_lines()
+        techniques = api.part_lines()["--technique"]
         technique = gr.Dropdown(
             list(techniques),
             value=_USUAL.technique,

@@ -17,6 +17,7 @@ from diffgen.config.layers import _PATHS
 from diffgen.config.schema import every_setting
 from diffgen.errors import UserError
 from diffgen.events import Progress
+from diffgen.sources.registry import SOURCES
 from diffgen.ui import form
 from diffgen.ui.form import hint, refusal
 from diffgen.ui.place import Place
@@ -51,6 +52,11 @@ def test_the_words_give_the_settings_of_the_form(values: tuple[Any, ...], lines:
     config, _ = compare.config_from(arguments, {}, arguments.options.settings(arguments), CompareConfig())
     expected = api.load_settings(**form.layer(chosen, lines))
     assert {**to_dict(config), "models": ()} == {**to_dict(expected), "models": ()}
+
+
+def test_sources_are_chosen_by_their_names() -> None:
+    (field,) = (each for each in _FIELDS if each.setting.key == "source.family")
+    assert field.look == "choice" and field.setting.choices == SOURCES.names()
 
 
 def test_what_is_as_usual_is_not_said() -> None:
