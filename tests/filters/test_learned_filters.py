@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,19 @@ import numpy as np
 import pytest
 import torch
 
+from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.features import encoder as encoders
+from diffgen.features import jury as juries
 from diffgen.features import vae as vaes
-from diffgen.filters import NeighborsFilter, ReconstructionFilter
+from diffgen.features.jury import Recogniser, certainty
+from diffgen.filters import (
+    DiscriminatorFilter,
+    FilterPipeline,
+    NeighborsFilter,
+    RecognitionFilter,
+    ReconstructionFilter,
+)
 
 
 @dataclass(frozen=True)
@@ -109,3 +119,56 @@ def test_networks_are_kept(learned: Learned, parts: Any, tmp_path: Path, store: 
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(UserError, match="delete the file"):
         store.load(path, (1, 28, 28))
+
+
+# -- the jury as a filter of real digits --
+
+
+def _digits() -> tuple[torch.Tensor, torch.Tensor]:
+    data = load("digits:test")
+    assert data.labels is not None
+    return torch.from_numpy(data.images), torch.from_numpy(data.labels)
+
+
+def test_a_score_is_the_certainty_of_the_jury() -> None:
+    images, labels = _digits()
+    jury = juries.train(images[:600], labels[:600], shown=1_500)
+    judge = RecognitionFilter(Recogniser(jury, threshold=0.0), batch_size=7)
+    pipeline = FilterPipeline([judge], false_alarm=0.1)
+    pipeline.fit(images[:600], images[600:])
+    assert math.isfinite(judge.threshold)
+    expected = certainty(jury.answers(images[600:]))
+    np.testing.assert_allclose(judge.score(images[600:]).numpy(), expected, atol=1e-5)
+    noise = torch.randint(0, 256, (100, *images.shape[1:]), generator=torch.Generator().manual_seed(1)).to(torch.uint8)
+    assert pipeline.apply(noise).accepted.mean() < pipeline.apply(images[600:]).accepted.mean()
+
+
+# -- diffgen.filters.discriminator --
+
+
+def one_by_one(parts: Any, images: torch.Tensor) -> np.ndarray:
+    return np.array([parts.scorer.score(image[None]).item() for image in images])
+
+
+@pytest.mark.parametrize("threshold", [-3.5, 0.0, 7.0])
+def test_a_given_threshold_is_kept(parts: Any, threshold: float) -> None:
+    judge = DiscriminatorFilter(parts.scorer, threshold=threshold)
+    FilterPipeline([judge]).fit(parts.reference, parts.held_out)
+    assert judge.threshold == threshold
+
+
+@pytest.mark.parametrize("false_alarm", [0.0, 0.05, 0.37])
+def test_a_threshold_that_is_found_leaves_the_stated_share_below(parts: Any, false_alarm: float) -> None:
+    judge = DiscriminatorFilter(parts.scorer)
+    assert math.isnan(judge.threshold)
+    FilterPipeline([judge], false_alarm=false_alarm).fit(parts.reference, parts.held_out)
+    scores = one_by_one(parts, parts.held_out)
+    assert abs(judge.threshold - np.sort(scores)[int(false_alarm * len(scores))]) < 1e-4
+    assert (scores < judge.threshold - 1e-4).mean() <= false_alarm
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 25, 99, 100, 101, 256])
+def test_scores_do_not_depend_on_the_batch_size(parts: Any, batch_size: int) -> None:
+    found = DiscriminatorFilter(parts.scorer, batch_size=batch_size).score(parts.mixed)
+    assert found.dtype == torch.float32
+    np.testing.assert_allclose(found, one_by_one(parts, parts.mixed), rtol=0, atol=1e-5)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from collections import Counter
 
 import numpy as np
 import torch
@@ -12,6 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from diffgen.tasks.classification import (
+    MATRIX_CLASSES,
+    NO_MAJORITY,
+    PAIR_NUMBERS,
+    LabelPairs,
     behaviours,
     by_verdict,
     differ,
@@ -19,10 +25,14 @@ from diffgen.tasks.classification import (
     faults,
     label_numbers,
     labels_of,
+    majority,
+    pairwise,
+    sides,
+    stands_alone,
     who_is_wrong,
     widest_gap,
 )
-from diffgen.types import Float32Array
+from diffgen.types import Float32Array, Int64Array
 
 ANSWERS = st.tuples(st.integers(0, 6), st.integers(2, 4), st.integers(2, 5)).flatmap(
     lambda shape: arrays(np.float32, shape, elements=st.floats(0, 1, width=16))
@@ -107,3 +117,93 @@ def test_a_verdict_in_words() -> None:
         "several, but not all, are wrong",
         "all are wrong",
     ]
+
+
+# -- what many models say of one picture, against plain loops --
+
+
+@st.composite
+def labels_of_many(draw: st.DrawFn) -> np.ndarray:
+    shape = draw(st.tuples(st.integers(0, 8), st.integers(3, 7)))
+    return draw(arrays(np.int64, shape, elements=st.integers(0, 3)))
+
+
+@given(labels_of_many())
+def test_who_stands_alone(labels: np.ndarray) -> None:
+    expected = [
+        [len(set(row) - {said}) == 1 and row.count(said) == 1 and len(row) - 1 in Counter(row).values() for said in row]
+        for row in labels.tolist()
+    ]
+    assert stands_alone(labels).tolist() == expected
+
+
+@given(labels_of_many())
+def test_the_majority(labels: np.ndarray) -> None:
+    expected = []
+    for row in labels.tolist():
+        label, votes = Counter(row).most_common(1)[0]
+        expected.append(label if 2 * votes > len(row) else NO_MAJORITY)
+    assert majority(labels).tolist() == expected
+
+
+@given(labels_of_many())
+def test_which_two_differ(labels: np.ndarray) -> None:
+    models = labels.shape[1]
+    expected = [[sum(row[a] != row[b] for row in labels.tolist()) for b in range(models)] for a in range(models)]
+    assert pairwise(labels).tolist() == expected
+
+
+@given(st.lists(st.integers(0, 4), min_size=2, max_size=9))
+def test_sides_say_every_model_once_and_the_most_first(labels: list[int]) -> None:
+    found = sides(labels)
+    assert sorted(index for _, models in found for index in models) == list(range(len(labels)))
+    assert all(labels[index] == label for label, models in found for index in models)
+    assert [len(models) for _, models in found] == sorted((len(models) for _, models in found), reverse=True)
+
+
+# -- label pairs are counted as in a whole table, whatever the number of classes, and are read as they were written --
+
+
+@st.composite
+def labels(draw: st.DrawFn) -> tuple[Int64Array, int]:
+    classes = draw(st.sampled_from([2, 3, MATRIX_CLASSES, MATRIX_CLASSES + 1, 10_000]))
+    # from both ends of them, so that pairs occur more than once
+    one = st.integers(0, 2).map(lambda n: n % classes) | st.just(classes - 1)
+    rows = draw(st.lists(st.tuples(one, one, one), max_size=20))
+    return np.array(rows, dtype=np.int64).reshape(-1, 3), classes
+
+
+@given(labels())
+def test_counted_as_by_hand(given_labels: tuple[Int64Array, int]) -> None:
+    said, classes = given_labels
+    found = LabelPairs.of(said, classes)
+    wanted = Counter((a, b) for a, b, _ in said.tolist())
+    assert {
+        tuple(pair): count for pair, count in zip(found.pairs.tolist(), found.counts.tolist(), strict=True)
+    } == wanted
+    assert (found.total, len(found)) == (len(said), len(wanted))
+    often = found.counts[found.by_frequency()].tolist()
+    assert often == sorted(often, reverse=True)
+
+
+@given(labels())
+def test_written_and_read(given_labels: tuple[Int64Array, int]) -> None:
+    said, classes = given_labels
+    found = LabelPairs.of(said, classes)
+    written = json.loads(json.dumps(found.as_json()))
+    assert isinstance(written, list) == (classes <= MATRIX_CLASSES)
+    assert LabelPairs.read(written, classes) == found
+    if classes <= 100:
+        assert LabelPairs.read(found.matrix().tolist(), classes) == found
+        assert found.matrix().sum() == found.total
+
+
+def test_numbers_of_tuples_fit_whatever_the_classes() -> None:
+    """Of four models with 10,000 classes there are more tuples than a number of 64 bits with a cell has room for."""
+    import torch
+
+    said = torch.from_numpy(np.random.default_rng(0).integers(0, 10_000, (5_000, 4)))
+    numbers = label_numbers(said, 10_000).tolist()
+    plain = [(((a * 10_000 + b) * 10_000 + c) * 10_000 + d) % PAIR_NUMBERS for a, b, c, d in said.tolist()]
+    assert numbers == plain
+    assert len(set(numbers)) == 5_000 and min(numbers) >= 0 and max(numbers) * 2**20 + 2**20 < 2**63
