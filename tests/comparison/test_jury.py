@@ -15,14 +15,13 @@ from diffgen.events import Progress
 from diffgen.features.jury import NO_LABEL
 from diffgen.types import ImageSet, Int64Array
 
-_CONFIG = CompareConfig(filters=FilterConfig(filters={"jury": {"shown": 6_000}}))
 _CPU = torch.device("cpu")
 
 
-def _prepared(images: ImageSet, labels: Int64Array, origin: str = "given") -> PreparedJury:
-    return prepare_jury(
-        DataSplit(images, SplitConfig()), RealLabels(labels, origin), _CONFIG, device=_CPU, progress=Progress()
-    )
+def _prepared(images: ImageSet, labels: Int64Array, origin: str = "given", *, shown: int = 6_000) -> PreparedJury:
+    split, known = DataSplit(images, SplitConfig()), RealLabels(labels, origin)
+    config = CompareConfig(filters=FilterConfig(filters={"jury": {"shown": shown}}))
+    return prepare_jury(split, known, config, device=_CPU, progress=Progress())
 
 
 def _digits() -> tuple[ImageSet, Int64Array]:
@@ -62,7 +61,7 @@ def test_what_was_made_from_a_labelled_image_must_be_named_like_it() -> None:
 def test_without_labels_it_learns_what_the_models_agree_on() -> None:
     images, labels = _digits()
     known = np.where(np.arange(len(labels)) % 4 == 0, NO_LABEL, labels)
-    made = _prepared(ImageSet(images.images, None, None, "bare"), known, "a digest")
+    made = _prepared(ImageSet(images.images, None, None, "bare"), known, "a digest", shown=2_000)
     assert made.figures is not None and made.figures.agreed
     assert made.figures.trained_on < len(labels) * 0.75
     assert "that the models agree on" in str(made.figures)
@@ -77,7 +76,7 @@ def test_there_is_none_where_nothing_could_be_learned() -> None:
     made = _prepared(few, labels[:60])
     assert "take 100" in made.missing and made.recogniser is None and made.note is None
     shuffled = np.random.default_rng(1).permutation(labels)
-    assert "wrong too often" in _prepared(images, shuffled, "shuffled").missing
+    assert "wrong too often" in _prepared(images, shuffled, "shuffled", shown=640).missing
 
 
 @given(

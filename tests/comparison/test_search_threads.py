@@ -56,6 +56,7 @@ def test_models_of_this_process_have_all_threads_and_what_draws_has_one(tmp_path
             output=tmp_path / "run",
             budget="200q",
             filters="none",
+            data_labels="ignore",  # so that there is no jury to be trained
             device="cpu",
             events=listen,
         )

@@ -55,7 +55,7 @@ def digits() -> ImageSet:
 
 @pytest.fixture(scope="module")
 def dense(digits: ImageSet) -> ImageSource:
-    return prepared(digits, VaeSettings(steps=200, latent_dim=20))[0]
+    return prepared(digits, VaeSettings(steps=100, latent_dim=20))[0]
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ def test_it_is_trained_once_and_computes_the_same_from_the_cache(
     """The order of weights in memory decides on last digits, and on whether they follow the number of images."""
     first: ImageSource = request.getfixturevalue(kind)
     own = {
-        "dense": VaeSettings(steps=200, latent_dim=20),
+        "dense": VaeSettings(steps=100, latent_dim=20),
         "spatial": VaeSettings(steps=40, cell_dim=3),
         "quantised": VqSettings(steps=24, discriminators=True),
     }[kind]
