@@ -156,7 +156,7 @@ def test_compare_and_check(
         np.savez(tmp_path / name, probabilities=np.eye(10)[said] * 0.8 + 0.02)
         paths.append((tmp_path / name, said))
     (a, said_a), (b, said_b) = paths
-    words = ("--data", "digits:test", "--device", "cpu", "--set", "filters.jury.shown=3000")
+    words = ("--data", "digits:test", "--device", "cpu", "--set", "filters.jury.shown=640")
     refused = diffgen_command("compare", a, b, *words, "-o", tmp_path / "run")
     assert refused.code == 2 and not (tmp_path / "run").exists()
     told("tables of answers", "a search with a table", refused.err.removeprefix("diffgen: "))

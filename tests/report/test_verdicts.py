@@ -224,8 +224,3 @@ def test_pictures_made_from_real_ones_are_not_called_generated(report_data, read
     assert f"valid {noun}s, in" in text
     assert f"{title} on which A and B disagree" in text
     assert "enerated picture" not in text
-
-
-def test_groups_of_a_run_with_no_jury_have_no_verdict(report_data):
-    assert {group.verdict for group in report_data.groups} == {""}
-    assert BehaviourGroup((1, 2), 0, 1, ()).verdict == ""

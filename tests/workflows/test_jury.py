@@ -19,18 +19,18 @@ from diffgen.workflows.compare import compare
 from tests.recording import Recording
 
 
-def changing_real_data(name: str) -> CompareConfig:
+def changing_real_data(name: str, *, shown: int = 1_000) -> CompareConfig:
     """A short search without a generator, with one filter and a jury that was shown little."""
     return CompareConfig(
         technique="real_data",
         budget=Budget(queries=600),
         device="cpu",
-        filters=FilterConfig(names=(name,), filters={"jury": {"shown": 6_000}}),
+        filters=FilterConfig(names=(name,), filters={"jury": {"shown": shown}}),
     )
 
 
 def test_a_comparison_asks_the_jury_where_it_is_named(model_files: dict[str, Path], tmp_path: Path) -> None:
-    config = changing_real_data("jury")
+    config = changing_real_data("jury", shown=6_000)
     given = model_files["a"], model_files["b"]
     found = compare(*given, data="digits:test", config=config, output=tmp_path / "run")
     folder = RunFolder.open(tmp_path / "run")
