@@ -11,7 +11,6 @@ from typing import Any, TypedDict
 
 import torch
 
-from diffgen.comparison.machine import resolve_batch_size
 from diffgen.config import (
     DEFAULT_MODEL_TIMEOUT,
     MAX_MODELS,
@@ -200,53 +199,6 @@ def place_of(model: BlackBox) -> str | None:
     return model.url if model.path is None else str(Path(model.path).absolute())
 
 
-def stored_models(
-    folder: RunFolder,
-    config: CompareConfig,
-    given: Sequence[Any] = (),
-    *,
-    device: torch.device,
-    options: Sequence[ModelSpec] = (),
-    looks_anew: bool = False,
-) -> tuple[BlackBox, ...]:
-    """The models of a run: the files and addresses it was started with, or those ``given`` in their place.
-
-    A run's own model is opened with the run's own settings. Another one is opened as ``options`` say, then as its
-    sidecar says, then as the run's own. Code that the run was allowed to run is not run again, and nothing is sent to
-    an address that it names, unless ``options`` say so: the folder may come from a stranger. A model that the run asked
-    one image at a time is asked so again, unless the caller ``looks_anew`` how it is to be asked.
-
-    Args:
-        folder, config: of the run.
-        given: other models, or None in the place of those that the run names; none at all: the run's.
-        device: where to ask.
-        options: one for each model, or none.
-
-    Raises:
-        UserError: a model of the run's own is gone or has changed, it was a Python object and none is given, or it can
-            only be opened by what ``options`` do not allow.
-    """
-    letters = sorted(folder.manifest["files"])
-    specs = config.models or (ModelSpec(),) * len(letters)
-    if letters != list(roles(specs)):
-        raise UserError(f"The run folder {folder.path} is damaged: its settings and its manifest name other models.")
-    for what, each in (("models", given), ("options", options)):
-        if each and len(each) != len(specs):
-            raise UserError(f"The run {folder.path} has {len(specs)} models, but {what} for {len(each)} are given.")
-    return tuple(
-        _stored_model(
-            StoredModel(folder, role, before, consent),
-            model,
-            device=device,
-            batch_size=resolve_batch_size(config.batch_size, device),
-            looks_anew=looks_anew,
-        )
-        for role, before, consent, model in zip(
-            letters, specs, options or (ModelSpec(),) * len(specs), given or (None,) * len(specs), strict=True
-        )
-    )
-
-
 @dataclass(frozen=True)
 class StoredModel:
     """A model of a run: what the run says of it, and what the user allows now."""
@@ -266,9 +218,14 @@ class StoredModel:
         return f"--{self.role.lower()}-{name}"
 
 
-def _stored_model(
+def stored_model(
     about: StoredModel, given: Any, *, device: torch.device, batch_size: int, looks_anew: bool
 ) -> BlackBox:
+    """A model of a run; see :meth:`diffgen.comparison.opened_run.OpenedRun.models`.
+
+    Raises:
+        UserError: see there.
+    """
     folder, before, consent = about.folder, about.before, about.consent
     entry = folder.manifest["files"][about.role]
     if given is None and entry["path"] is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from diffgen.comparison.black_boxes import stored_models
+from diffgen.comparison.black_boxes import StoredModel, stored_model
 from diffgen.comparison.classes import without_labels
 from diffgen.comparison.image_source import check_unchanged, prepare_source
 from diffgen.comparison.jury import stored_jury
@@ -16,7 +16,7 @@ from diffgen.comparison.label_order import in_order
 from diffgen.comparison.machine import resolve_batch_size, resolve_device
 from diffgen.comparison.named_settings import stored_settings
 from diffgen.comparison.real_data import load_stored
-from diffgen.config import CompareConfig, ModelSpec
+from diffgen.config import CompareConfig, ModelSpec, roles
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
 from diffgen.events import Progress
@@ -52,13 +52,35 @@ class OpenedRun:
     def models(
         self, given: Sequence[Any] = (), *, options: Sequence[ModelSpec] = (), looks_anew: bool = False
     ) -> tuple[BlackBox, ...]:
-        """The run's models; see :func:`diffgen.comparison.black_boxes.stored_models`.
+        """The files and addresses that the run was started with, or those ``given`` in their place.
+
+        A run's own model is opened with the run's own settings. Another one is opened as ``options`` say, then as its
+        sidecar says, then as the run's own. Code that the run was allowed to run is not run again, and nothing is sent
+        to an address that it names, unless ``options`` say so: the folder may come from a stranger. A model that the
+        run asked one image at a time is asked so again, unless the caller ``looks_anew`` how it is to be asked.
+
+        Args:
+            given: other models, or None in the place of those that the run names; none at all: the run's.
+            options: one for each model, or none.
 
         Raises:
-            UserError: see there.
+            UserError: a model of the run's own is gone or has changed, it was a Python object and none is given, or it
+                can only be opened by what ``options`` do not allow.
         """
-        return stored_models(
-            self.folder, self.config, given, device=self.device, options=options, looks_anew=looks_anew
+        folder, letters = self.folder, sorted(self.folder.manifest["files"])
+        specs = self.config.models or (ModelSpec(),) * len(letters)
+        if letters != list(roles(specs)):
+            raise UserError(
+                f"The run folder {folder.path} is damaged: its settings and its manifest name other models."
+            )
+        for what, each in (("models", given), ("options", options)):
+            if each and len(each) != len(specs):
+                raise UserError(f"The run {folder.path} has {len(specs)} models, but {what} for {len(each)} are given.")
+        about = zip(letters, specs, options or (ModelSpec(),) * len(specs), strict=True)
+        stored = [StoredModel(folder, role, before, consent) for role, before, consent in about]
+        how: dict[str, Any] = {"device": self.device, "batch_size": self.batch_size, "looks_anew": looks_anew}
+        return tuple(
+            stored_model(each, model, **how) for each, model in zip(stored, given or (None,) * len(specs), strict=True)
         )
 
     def data(self, given: Any, *, purpose: str, progress: Progress) -> ImageSet:

@@ -19,11 +19,10 @@ from sklearn.neighbors import KNeighborsClassifier
 import diffgen
 from diffgen.cli import main
 from diffgen.cli.select import _print
-from diffgen.comparison.black_boxes import stored_models
 from diffgen.comparison.named_settings import stored_settings
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.stages import CompareResult
-from diffgen.config import CompareConfig, SelectorConfig
+from diffgen.config import SelectorConfig
 from diffgen.data import load
 from diffgen.data.split import split_rows
 from diffgen.errors import UserError
@@ -195,7 +194,7 @@ def test_the_share_of_a_is_that_of_all_images(selected: Path) -> None:
     selector = load_selector(selected / "selector.onnx")
     chosen = selector.choose(data.images)
     ordered = replace(data, images=data.images[np.argsort(chosen, kind="stable")])
-    models = stored_models(folder, CompareConfig(), device=torch.device("cpu"))
+    models = OpenedRun(folder).models()
     for model in models:
         model.prepare(data.images)
     cost = measure_cost(models, selector, data.images, ordered)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from diffgen.comparison.black_boxes import stored_models
 from diffgen.comparison.filter_chain import make_pipeline
 from diffgen.comparison.image_source import prepare_source
 from diffgen.comparison.opened_run import OpenedRun
@@ -43,8 +42,7 @@ def test_pairs_hold_when_asked_one_at_a_time(shrunk: ShrinkResult) -> None:
     arrays = folder.read_arrays("shrunk")
     assert shrunk.tried == 6
     assert shrunk.shrunk == len(arrays["numbers"]) > 0
-    config = from_dict(CompareConfig, folder.config())
-    models = stored_models(folder, config, device=torch.device("cpu"))
+    models = OpenedRun(folder).models()
     for model in models:
         model.prepare(arrays["triggers"])
     for image in arrays["triggers"]:
