@@ -42,7 +42,6 @@ import torch
 
 from benchmarks.judge import Judge, judge_for
 from benchmarks.quick import add_quick, trained_as_asked
-from benchmarks.selector import SEEDS, divisions
 from benchmarks.significance import coefficient_of_variation, mann_whitney, mean_over_runs
 from diffgen.comparison.filter_chain import make_pipeline
 from diffgen.comparison.image_source import prepare_source
@@ -75,6 +74,7 @@ from diffgen.workflows.resume import resume
 CPU = torch.device("cpu")
 SUBSET = 200  # pictures whose Shannon entropy is taken
 JUDGED = 3000  # triggers, and as many valid ones, that the judge is shown at most
+TRAINING, TEST = 700, 200  # triggers of the selector
 MIN_TRIGGERS = 90  # triggers on which one model is right; a selector of fewer is not looked at
 # all ways are judged by the same filters, also those that train no GAN
 _SETTINGS = CompareConfig(verify_limit=0, filters=FilterConfig(names=("discriminator", "reconstruction", "ssim")))
@@ -201,8 +201,11 @@ def _put_to_use(judge: Judge, cells: Cells, finds: TriggerTable) -> dict[str, An
     examples = make_examples(labels, said, finds.behaviours[rows])
     features = cells.encoder.encode(images[torch.from_numpy(examples.rows)]).numpy()
     scores = []
-    for seed in SEEDS:
-        _, learnt, held = next(divisions(examples, seed))  # the one at random
+    share = min(1.0, len(examples) / (TRAINING + TEST))  # of a run with too few labelled triggers
+    training, test = int(TRAINING * share), int(TEST * share)
+    for seed in range(5):
+        order = np.random.default_rng(seed).permutation(len(examples))
+        learnt, held = order[:training], order[training : training + test]
         forest = fit_forest(features[learnt], examples.targets[learnt], SelectorConfig(seed=seed))
         scores.append(evaluate("random", forest.predict(features[held]), examples.right[held]))
     balanced = [each.balanced_accuracy for each in scores if each.balanced_accuracy is not None]

@@ -20,8 +20,8 @@ SUBSET_SIZE = 1000
 
 
 @dataclass(frozen=True)
-class KernelDistance:
-    """Mean and standard deviation of the squared maximum mean discrepancy over subsets; the mean is the KID."""
+class Spread:
+    """Mean and standard deviation over several draws."""
 
     mean: float
     std: float
@@ -34,8 +34,8 @@ def kernel_distance(
     subsets: int = SUBSETS,
     subset_size: int = SUBSET_SIZE,
     seed: int = 0,
-) -> KernelDistance:
-    """The KID: the unbiased squared discrepancy of random subsets, averaged.
+) -> Spread:
+    """The KID, which is the mean of the unbiased squared discrepancies of random subsets, and their deviation.
 
     Args:
         real, generated: float32 or float64 (N, d) and (M, d), at least two of each; computed in float64.
@@ -56,7 +56,7 @@ def kernel_distance(
         return features[torch.randperm(len(features), generator=rng)[:size].to(features.device)]
 
     found = torch.tensor([squared_discrepancy(subset(real), subset(generated)) for _ in range(subsets)])
-    return KernelDistance(float(found.mean()), float(found.std(correction=0)))
+    return Spread(float(found.mean()), float(found.std(correction=0)))
 
 
 def squared_discrepancy(x: torch.Tensor, y: torch.Tensor) -> float:
@@ -127,14 +127,6 @@ IMAGES = 10_000
 
 # how many, and where from at random -> that many images, uint8 (N, C, H, W)
 Draw = Callable[[int, torch.Generator], torch.Tensor]
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Mean and standard deviation over the draws."""
-
-    mean: float
-    std: float
 
 
 @dataclass(frozen=True)

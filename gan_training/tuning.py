@@ -76,10 +76,6 @@ def _abandoned(trial: FrozenTrial) -> bool:
     return True
 
 
-def under_way(study: optuna.Study) -> int:
-    return len(study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)))
-
-
 class SeededByTrial(BaseSampler):
     """TPE whose random numbers follow from the seed and the trial's number.
 
@@ -184,7 +180,8 @@ def _begins(study: optuna.Study, space: TuningConfig, turn: RunLock, work: _Work
         RunError: the storage fails.
     """
     with turn:  # until the trial has begun
-        if len(finished(study)) + under_way(study) >= space.trials:
+        running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        if len(finished(study)) + len(running) >= space.trials:
             return False
         try:
             study.optimize(work, n_trials=1, catch=(_TrialFailed,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -18,7 +19,7 @@ from diffgen.features.shrinking import lesson_rows, lessons
 from diffgen.filters import FILTERS, Filter, FilterContext, FilterPipeline, filters_named
 from diffgen.filters.reconstruction import ReconstructionFilter, ReconstructionSettings
 from diffgen.labels.answers import read_answers
-from diffgen.runs.artifacts import Artifact
+from diffgen.runs.artifacts import Artifact, read_network, write_tensors
 from diffgen.types import Scorer
 
 _SEED = 0  # never the run's seed: all runs on a data set share its networks
@@ -38,7 +39,7 @@ def prepare_encoder(split: DataSplit, *, device: torch.device, progress: Progres
     def make(path: Path) -> encoders.DomainEncoder:
         labels = None if split.labels is None else split.labels[0]
         network = encoders.train(split.reference, labels, seed=_SEED, device=device, progress=progress)
-        encoders.save(network, path)
+        write_tensors(path, network.state_dict())
         return network
 
     artifact = Artifact(
@@ -46,7 +47,11 @@ def prepare_encoder(split: DataSplit, *, device: torch.device, progress: Progres
         {"data": split.data.digest, "held out": split.key, "device": device.type, "encoder": encoders.FORMAT},
     )
     shape = split.data.image_shape
-    return artifact.obtain(lambda file: encoders.load(file, shape, device=device), make, progress)
+
+    def load(path: Path) -> encoders.DomainEncoder:
+        return read_network(partial(encoders.DomainEncoder, shape), path, "The encoder", device=device)
+
+    return artifact.obtain(load, make, progress)
 
 
 def prepare_auto_encoder(
@@ -67,12 +72,16 @@ def prepare_auto_encoder(
         images = split.data.images
         real = lessons(images, lesson_rows(images, split.all_rows[0].numpy()))
         network = vaes.train(real, steps=steps, seed=_SEED, device=device, progress=progress)
-        vaes.save(network, path)
+        write_tensors(path, network.state_dict())
         return network
 
     made_from = {"data": split.data.digest, "held out": split.key, "device": device.type}
     artifact = Artifact("filters", {**made_from, "vae": vaes.FORMAT, "steps": steps})
-    return artifact.obtain(lambda file: vaes.load(file, shape, device=device), make, progress)
+
+    def load(path: Path) -> vaes.Vae:
+        return read_network(partial(vaes.Vae, shape), path, "The auto-encoder", device=device)
+
+    return artifact.obtain(load, make, progress)
 
 
 def make_pipeline(

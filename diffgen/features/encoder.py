@@ -7,8 +7,6 @@ models under test, nor with any judge of the results.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -17,7 +15,6 @@ from diffgen.events import Progress
 from diffgen.features.one_cycle import OneCycleAdam
 from diffgen.features.shrinking import LARGEST_SIDE, shrunk, shrunk_by_products, shrunk_shape
 from diffgen.numerics import seeded
-from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
 from diffgen.sampling import random_rows
 
 FORMAT = "diffgen-encoder-2"
@@ -150,23 +147,3 @@ def _trained(
             task.advance()
     # as one that is loaded from its file
     return encoder.eval().requires_grad_(False).to(memory_format=torch.contiguous_format)
-
-
-def save(encoder: DomainEncoder, path: Path) -> None:
-    """Write the weights to a safetensors file."""
-    write_tensors(path, encoder.state_dict())
-
-
-def load(path: Path, image_shape: tuple[int, int, int], *, device: torch.device | str = "cpu") -> DomainEncoder:
-    """Read what :func:`save` wrote.
-
-    Raises:
-        UserError: the file is missing, truncated, or holds no encoder of images of this shape.
-    """
-    with torch.device("meta"):  # no first weights, for which random numbers would be taken from another thread
-        encoder = DomainEncoder(image_shape)
-    try:
-        encoder.load_state_dict(read_tensors(path)[1], assign=True)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise unreadable("The encoder", path, error) from error
-    return encoder.eval().requires_grad_(False).to(device)

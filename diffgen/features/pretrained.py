@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.error import URLError
 
 import torch
@@ -178,9 +178,7 @@ class InceptionV3:
 
 
 VGG_SIDE = 48
-VggLayer = Literal["block5_pool", "block5_conv3"]
-# layers of torchvision's vgg16().features up to and with the one named (and its ReLU), and length of the features
-_LAYERS: dict[VggLayer, tuple[int, int]] = {"block5_pool": (31, 512), "block5_conv3": (30, 512 * 3 * 3)}
+VGG_FEATURES = 512  # of its last pooling
 
 
 class Vgg16:
@@ -189,7 +187,6 @@ class Vgg16:
     Args:
         weights: a state_dict of torchvision's VGG16, safetensors or .pth, of which ``features.*`` is enough; or None:
             those that torchvision finds or downloads (IMAGENET1K_V1).
-        layer: "block5_pool": 512 features; "block5_conv3": 4608, a map of 512 x 3 x 3 after its ReLU, flattened.
         device: where it computes.
 
     Raises:
@@ -201,26 +198,19 @@ class Vgg16:
 
     name = "vgg16"
 
-    def __init__(
-        self,
-        weights: str | os.PathLike[str] | None = None,
-        *,
-        layer: VggLayer = "block5_pool",
-        device: torch.device | str = "cpu",
-    ) -> None:
+    def __init__(self, weights: str | os.PathLike[str] | None = None, *, device: torch.device | str = "cpu") -> None:
         from torchvision.models import VGG16_Weights, vgg16
 
-        depth, self._features = _LAYERS[layer]
         self._device = torch.device(device)
         state = find_weights(self.name, VGG16_Weights.IMAGENET1K_V1, weights)
         with torch.device("meta"):  # draws no random weights, of which there would be 138 million
-            network = vgg16(weights=None, init_weights=False).features[:depth]
+            network = vgg16(weights=None, init_weights=False).features
         self.network = fill(network, state, prefix="features.", name=self.name).to(self._device)
         self._mean, self._std = (torch.tensor(each, device=self._device).reshape(3, 1, 1) for each in (MEAN, STD))
 
     def encode(self, images: torch.Tensor, *, batch_size: int = 64) -> torch.Tensor:
         """See :meth:`FeatureExtractor.encode`."""
-        return in_batches(self._encode, images, batch_size=batch_size, device=self._device, features=self._features)
+        return in_batches(self._encode, images, batch_size=batch_size, device=self._device, features=VGG_FEATURES)
 
     def _encode(self, images: torch.Tensor) -> torch.Tensor:
         features: torch.Tensor = self.network((rgb_pixels(images, VGG_SIDE) - self._mean) / self._std)

@@ -7,7 +7,6 @@ GAN, nor with any judge of the results.
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +16,7 @@ from diffgen.events import Progress
 from diffgen.features.one_cycle import OneCycleAdam
 from diffgen.features.shrinking import shrunk, shrunk_shape
 from diffgen.numerics import seeded
-from diffgen.runs.artifacts import read_tensors, tensors_digest, unreadable, write_tensors
+from diffgen.runs.artifacts import tensors_digest
 
 FORMAT = "diffgen-vae-3"
 LATENT = 16
@@ -130,26 +129,6 @@ def train(
             cycle.update(vae.loss(images[rows].to(device), noise.to(device)))
             task.advance()
     return vae.eval().requires_grad_(False)
-
-
-def save(vae: Vae, path: Path) -> None:
-    """Write the weights to a safetensors file."""
-    write_tensors(path, vae.state_dict())
-
-
-def load(path: Path, image_shape: tuple[int, int, int], *, device: torch.device | str = "cpu") -> Vae:
-    """Read what :func:`save` wrote.
-
-    Raises:
-        UserError: the file is missing, truncated, or holds no such network for images of this shape.
-    """
-    with torch.device("meta"):  # no first weights, for which random numbers would be taken from another thread
-        vae = Vae(image_shape)
-    try:
-        vae.load_state_dict(read_tensors(path)[1], assign=True)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise unreadable("The auto-encoder", path, error) from error
-    return vae.eval().requires_grad_(False).to(device)
 
 
 _MEASURED = 512  # real images that the spread of codes is measured on

@@ -32,7 +32,7 @@ class Network:
     Args:
         path: the file.
         device: where torch computes, and ONNX if onnxruntime can.
-        isolate, timeout: see :func:`diffgen.models.load`.
+        isolate: see :func:`diffgen.models.load`.
 
     Attributes:
         name: the file's name.
@@ -51,7 +51,6 @@ class Network:
         *,
         device: torch.device,
         isolate: Isolate = "auto",
-        timeout: float = DEFAULT_MODEL_TIMEOUT,
     ) -> None:
         self.path = path
         self.name = path.name
@@ -66,7 +65,7 @@ class Network:
             raise UserError(f"{path} is {kind.value}; give {_FORMATS}.")
         settings = ModelSettings(name=self.name, device=device)
         if is_isolated(kind, settings, isolate, arch=None, allow_pickle=False):
-            opened = self._open_isolated(kind, timeout)
+            opened = self._open_isolated(kind)
         else:
             opened = openers[kind](device)
         self._ask, self.sides, self.largest = opened
@@ -100,8 +99,8 @@ class Network:
             raise UserError(f"The network {self.name} gives {found}; save it so that it gives one tensor.")
         return answer
 
-    def _open_isolated(self, kind: FileKind, timeout: float) -> _Opened:
-        child = Child(self.name, kind.name, timeout)
+    def _open_isolated(self, kind: FileKind) -> _Opened:
+        child = Child(self.name, kind.name, DEFAULT_MODEL_TIMEOUT)
         said = Said(child.open({**request(self.path, kind), "as": "network"}), self.name)
         return lambda batch: child.ask(batch.to(torch.float32), ""), said.sides("sides"), said.count("largest")
 

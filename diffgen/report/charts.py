@@ -256,13 +256,13 @@ def operator_charts(view: OperatorsView | None) -> tuple[tuple[str, Markup], ...
     return tuple(charts)
 
 
-def trials_chart(numbers: list[int], values: list[float], *, title: str, name: str) -> str:
+def trials_chart(numbers: list[int], values: list[float], *, title: str) -> str:
     """The objective of each trial of a study as a point, and the lowest until then as a line.
 
     Args:
         numbers: of the trials, rising.
         values: lower is better, more than 0 or not.
-        title, name: as in ``progress_chart``.
+        title: as in ``progress_chart``.
 
     Returns:
         an ``<svg>`` element.
@@ -280,7 +280,7 @@ def trials_chart(numbers: list[int], values: list[float], *, title: str, name: s
         axes.grid(axis="y")
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
 
-    return _svg(draw, title, name)
+    return _svg(draw, title, "trials")
 
 
 def _thinned(points: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -362,13 +362,9 @@ def _restyle(svg: str, title: str, name: str) -> str:
     body = re.sub(r' id="([^"]*)"', lambda found: f' id="{name}-{found[1]}"' if found[1] in used else "", body)
     body = re.sub(r'(url\(|href=")#', rf"\1#{name}-", body)
     # A hundredth of a unit is far below a pixel. Only inside attributes: the texts are numbers that are read.
-    body = re.sub(r'="[^"]*"', lambda found: _LONG_DECIMAL.sub(_rounded, found[0]), body)
+    body = re.sub(r'="[^"]*"', lambda found: _LONG_DECIMAL.sub(lambda long: f"{float(long[0]):.2f}", found[0]), body)
     for placeholder, colour in _PAGE_COLOURS.items():
         body = body.replace(placeholder, colour)
     body = re.sub(r"\n\s*", "\n", body)
     label = escape(title)
     return f'<svg class="chart" {view_box[0]} role="img" aria-label="{label}"><title>{label}</title>{body.strip()}'
-
-
-def _rounded(decimal: re.Match[str]) -> str:
-    return f"{float(decimal[0]):.2f}"

@@ -258,7 +258,6 @@ def _tuning(tuning: dict[str, Any] | None) -> _TuningView | None:
         numbers,
         values,
         title=f"KID of {len(complete)} complete trials; the lowest, {figure(min(values))}, is that of trial {best + 1}",
-        name="trials",
     )
     names = sorted({name for trial in trials for name in trial["settings"]})
     states = [trial["state"] for trial in trials]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 _Made = TypeVar("_Made")
+_Network = TypeVar("_Network", bound="nn.Module")
 _HEADER = "diffgen"
 _SECONDS_BETWEEN_LOOKS = 0.5  # whether there is still time to wait
 
@@ -147,6 +148,29 @@ def read_tensors(path: Path, *, weights: bool = True) -> tuple[dict[str, Any], d
     if not isinstance(header, dict):
         raise ValueError("its header is no table of names and values")
     return header, tensors
+
+
+def read_network(make: Callable[[], _Network], path: Path, what: str, *, device: torch.device | str) -> _Network:
+    """A network with the weights that a file keeps, in evaluation mode and frozen; no random number is taken.
+
+    Args:
+        make: gives the network, whose first weights are drawn nowhere.
+        path: the file that :func:`write_tensors` wrote.
+        what: it is, with its article, as the sentence begins: "The encoder".
+        device: where it is wanted.
+
+    Raises:
+        UserError: the file is missing, truncated, or holds the weights of another network.
+    """
+    import torch
+
+    with torch.device("meta"):  # no first weights, for which random numbers would be taken from another thread
+        network = make()
+    try:
+        network.load_state_dict(read_tensors(path)[1], assign=True)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise unreadable(what, path, error) from error
+    return network.eval().requires_grad_(False).to(device)
 
 
 def tensors_digest(tensors: Mapping[str, torch.Tensor]) -> str:

@@ -104,14 +104,14 @@ def _tagged(cache: Path) -> bool:
         return False
 
 
-def cache_file(kind: str, made_from: Any, *, suffix: str = ".safetensors") -> Path:
+def cache_file(kind: str, made_from: Any) -> Path:
     """The file that holds ``kind`` made from ``made_from`` (JSON values); its folder exists, the file may not.
 
     Raises:
         UserError: the cache folder cannot be made.
     """
     key = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:32]
-    return cache_kind(kind) / f"{key}{suffix}"
+    return cache_kind(kind) / f"{key}.safetensors"
 
 
 # -- its size ---------------------------------------------------------------------------------------------------------

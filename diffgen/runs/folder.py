@@ -287,14 +287,14 @@ class RunFolder:
             raise _damaged(file, error) from error
         return columns, file
 
-    def read_judged(self, *, images: ImageColumn | None = None) -> TriggerTable:
+    def read_judged(self) -> TriggerTable:
         """All triggers with their verdicts; see :meth:`read_triggers`.
 
         Raises:
             UserError: the run did not come to its end, or is damaged.
         """
         verdicts = Verdicts.from_arrays(self.read_arrays("verdicts"))
-        return self.read_triggers(images=images).judged(verdicts)
+        return self.read_triggers().judged(verdicts)
 
     # -- everything else ---------------------------------------------------------------------------------------------
 

@@ -65,13 +65,12 @@ def check_writable(path: Path) -> None:
 # -- files -----------------------------------------------------------------------------------------------------------
 
 
-def output_file(path: Path, *, force: bool, option: str = "-o", parents: bool = False) -> Path:
+def output_file(path: Path, *, force: bool, parents: bool = False) -> Path:
     """A file that may be written, and replaced if ``force`` is set; where a link leads, that is it.
 
     Args:
         path: as the user gave it.
         force: whether a regular file that is there may be replaced.
-        option: what names another, for messages.
         parents: whether its folder is made later, if it does not exist.
 
     Raises:
@@ -84,22 +83,22 @@ def output_file(path: Path, *, force: bool, option: str = "-o", parents: bool = 
     except FileNotFoundError:
         mode = None
     except OSError as error:
-        raise UserError(f"The file {path} cannot be written ({error.strerror}); name another with {option}.") from error
+        raise UserError(f"The file {path} cannot be written ({error.strerror}); name another with -o.") from error
     if mode is None and path.is_symlink():
-        raise UserError(f"The output {path} is a link to nothing; remove it, or name another with {option}.")
+        raise UserError(f"The output {path} is a link to nothing; remove it, or name another with -o.")
     if mode is not None and stat.S_ISDIR(mode):
-        raise UserError(f"The output {path} is a folder; name a file with {option}.")
+        raise UserError(f"The output {path} is a folder; name a file with -o.")
     if mode is not None and not stat.S_ISREG(mode):
-        raise UserError(f"The output {path} is a device, a pipe or a socket and no file; name a file with {option}.")
+        raise UserError(f"The output {path} is a device, a pipe or a socket and no file; name a file with -o.")
     if mode is not None and not force:
-        raise UserError(f"The file {path} exists; name another with {option}, or add --force to replace it.")
+        raise UserError(f"The file {path} exists; name another with -o, or add --force to replace it.")
     target = path.resolve() if path.is_symlink() else path
     if parents and not target.parent.exists():
         return target
     if not target.parent.is_dir():
-        raise UserError(f"The folder {target.parent} does not exist; make it, or name another file with {option}.")
+        raise UserError(f"The folder {target.parent} does not exist; make it, or name another file with -o.")
     if not os.access(target.parent, os.W_OK):
-        raise UserError(f"The folder {target.parent} cannot be written; name a file elsewhere with {option}.")
+        raise UserError(f"The folder {target.parent} cannot be written; name a file elsewhere with -o.")
     return target
 
 

@@ -13,7 +13,6 @@ import torch.nn.functional as F
 from torch import nn
 
 from diffgen.config import CompareConfig
-from diffgen.config.images import SEEDS
 from diffgen.config.schema import Maybe, setting, settings
 from diffgen.data.split import DataSplit
 from diffgen.gan_training.networks import to_uint8, to_unit
@@ -22,12 +21,11 @@ from diffgen.numerics import seeded
 from diffgen.origins import Origins, Step, recipe_text
 from diffgen.parts import Needs
 from diffgen.sampling import affordable_rows
-from diffgen.sources.base import Family, FamilyContext, ImageSource
+from diffgen.sources.base import FamilyContext, ImageSource
 from diffgen.sources.draws import Draws
 from diffgen.sources.learned.codes import NORMAL_BOUND, Codes
-from diffgen.sources.learned.kept import Recipe, check_sides, default_steps, obtain
+from diffgen.sources.learned.kept import LearnedFamily, Recipe, obtain, planned
 from diffgen.sources.learned.networks import in_equal_parts
-from diffgen.sources.learned.training import Plan
 from diffgen.sources.operators import ImageRows
 from diffgen.sources.space import Genes, LatentLayout, Mutating, WithCategories
 from diffgen.types import Int64Array, UInt8Array
@@ -220,11 +218,6 @@ class DenoisingLesson:
         return float((clean.clamp(-1, 1) - pixels).square().mean())
 
 
-def coarse_genes(image_shape: tuple[int, int, int]) -> int:
-    """How many genes the noise of images (C, H, W) has."""
-    return image_shape[0] * _COARSE**2
-
-
 def _waves(side: int) -> torch.Tensor:
     """float32 (8, side): the lowest frequencies of the discrete cosine transform, orthonormal."""
     place = (torch.arange(side, dtype=torch.float64) + 0.5) / side
@@ -270,7 +263,7 @@ class DenoisingSource:
     ) -> None:
         count, channels, height, width = seeds.shape
         self.image_shape = (channels, height, width)
-        self.space = SeedsAndNoise(coarse_genes(self.image_shape), count)
+        self.space = SeedsAndNoise(channels * _COARSE**2, count)
         self._denoiser, self._seeds, self._known, self._device = denoiser, seeds, known, device
         self._deviation, self._levels = deviation, denoiser.levels(deviation, steps)
         self._down, self._across = _waves(height).to(device), _waves(width).to(device)
@@ -327,6 +320,7 @@ class DenoisingSource:
 
 FORMAT = "diffgen-denoiser-source-1"
 _BATCH, _STEPS = 64, 1_500
+_RESTORATIONS = 2  # steps in which an image is restored
 _PIXELS = _BATCH * 32 * 32  # of an update, at most: with 64 images of 64x64 a training takes 25 minutes of two cores
 
 
@@ -337,12 +331,10 @@ class DenoiserSettings:
     strength: Literal["low", "high"] = setting(
         "low", "How much noise is laid over a real image: low leaves what it shows, high its coarse forms."
     )
-    restorations: int = setting(2, "Steps in which an image is restored; each brings some detail.", ge=1, le=4)
     steps: Maybe[int] = setting(None, "Updates of its training (default: 1,500, fewer for few images).", ge=1, le=10**7)
-    seed: int = setting(0, "Seed of its training.", ge=0, le=SEEDS)
 
 
-class DenoiserFamily(Family):
+class DenoiserFamily(LearnedFamily):
     """The denoiser is trained on the data once, then found in the cache; the seeds are all real images."""
 
     name = "denoiser"
@@ -352,21 +344,16 @@ class DenoiserFamily(Family):
         """See the base class."""
         return frozenset({"encoder"})  # genes say which image it is: halfway between two there is none
 
-    def supports(self, image_shape: tuple[int, int, int]) -> None:
-        """See the base class."""
-        check_sides(image_shape, "the source denoiser")
-
     def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
         """See the base class."""
         own: DenoiserSettings = self.settings(config)
         shape, device = split.data.image_shape, context.device
         self.supports(shape)
-        with seeded(own.seed):
+        with seeded(0):
             denoiser = Denoiser(shape).to(device)
         batch = _batch(shape)
-        steps = own.steps or default_steps(len(split.rows[0]), batch, _STEPS)
         kept = obtain(
-            Recipe(FORMAT, {}, Plan("the denoiser", steps, batch, own.seed, ends_early=own.steps is None)),
+            Recipe(FORMAT, {}, planned("the denoiser", split, own.steps, batch, _STEPS)),
             split,
             context,
             {"denoiser": denoiser},
@@ -374,13 +361,13 @@ class DenoiserFamily(Family):
             dict,
         )
         real = split.data.images
-        source = over_images(denoiser, real, deviation=DEVIATIONS[own.strength], steps=own.restorations, device=device)
+        source = over_images(denoiser, real, deviation=DEVIATIONS[own.strength], steps=_RESTORATIONS, device=device)
         facts = {
             "kind": "real images with noise, restored by a denoiser",
             "seeds": f"{len(real):,} real images",
             "latent vector": f"{source.space.continuous} values of coarse noise, normal, and the real image",
             "noise": f"{127.5 * DEVIATIONS[own.strength]:.0f} grey levels ({own.strength}), restored in "
-            f"{own.restorations} step{'s' if own.restorations > 1 else ''}",
+            f"{_RESTORATIONS} steps",
             **kept.facts(split),
         }
         return ImageSource(source, artifact=kept.path, facts=facts, real=True)

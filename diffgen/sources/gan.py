@@ -37,8 +37,7 @@ from diffgen.runs.artifacts import Artifact
 from diffgen.sources import gan as gan_loader
 from diffgen.sources.base import Family, FamilyContext, ImageSource, Source
 from diffgen.sources.learned.inversion import Inversion, InversionLesson, descended, inverted
-from diffgen.sources.learned.kept import Recipe, default_steps, obtain
-from diffgen.sources.learned.training import Plan
+from diffgen.sources.learned.kept import Recipe, obtain, planned
 from diffgen.sources.space import latent_space, random_genes
 from diffgen.types import ImageSet, Scorer
 from diffgen.wording import percent
@@ -205,8 +204,8 @@ def prepare_encoder(made: ImageSource, split: DataSplit, context: FamilyContext)
     with seeded(0):
         encoder = Inversion(source.image_shape, latent_dim=generator.latent_dim, classes=generator.classes)
     encoder.to(context.device)
-    steps = default_steps(len(split.rows[0]), _BATCH, _STEPS)
-    recipe = Recipe(_FORMAT, {"gan": file_digest(made.artifact)}, Plan("the GAN's encoder", steps, _BATCH, 0), _MEND)
+    plan = planned("the GAN's encoder", split, None, _BATCH, _STEPS)
+    recipe = Recipe(_FORMAT, {"gan": file_digest(made.artifact)}, plan, _MEND)
     lesson = partial(InversionLesson, encoder, generator, device=context.device)
     kept = obtain(recipe, split, context, {"encoder": encoder}, lesson, dict)
     source.encoder = encoder
@@ -308,14 +307,12 @@ def train_and_save(
     context: FamilyContext,
     path: Path,
     *,
-    about: dict[str, Any] | None = None,
     monitor: GanMonitor | None = None,
     after_measurement: Callable[[Measurement], None] | None = None,
 ) -> TrainedGan:
     """Train a GAN on a data set and write its checkpoint; unfinished training beside it is taken up.
 
     Args:
-        about: what else the checkpoint's header shall say.
         monitor: the collapse guard, if not one made for this training.
         after_measurement: is told every measurement of the guard, and may raise to end the training.
 
@@ -339,7 +336,6 @@ def train_and_save(
         "source": split.data.source,
         "seed": config.seed,
         "wrong": None if trained.kept is None else collapse(trained.kept),
-        **(about or {}),
     }
     checkpoint.save(path, trained, width=config.width, about=header)
     return trained

@@ -126,7 +126,9 @@ def _made(kind: Any, about: dict[str, Any]) -> Any:
     """A network without memory for its weights, from those of its parameters that a file names."""
     known = inspect.signature(kind.__init__).parameters
     with torch.device("meta"):
-        return kind(**{name: _hashable(value) for name, value in about.items() if name in known})
+        # lists as tuples: the network's class keeps its parameters as keys
+        given = {name: tuple(value) if isinstance(value, list) else value for name, value in about.items()}
+        return kind(**{name: value for name, value in given.items() if name in known})
 
 
 def _scheduler(kind: Any, about: dict[str, Any]) -> Any:
@@ -156,10 +158,6 @@ def _check_shape(folder: Path, about: dict[str, Any], image_shape: tuple[int, in
             f"The pipeline {folder} draws {'x'.join(map(str, drawn))} images but the data has "
             f"{channels}x{height}x{width}; {mend}."
         )
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _read(path: Path) -> dict[str, Any]:

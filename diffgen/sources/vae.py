@@ -9,16 +9,14 @@ import torch.nn.functional as F
 from torch import nn
 
 from diffgen.config import CompareConfig
-from diffgen.config.images import SEEDS
 from diffgen.config.schema import Maybe, setting, settings
 from diffgen.data.split import DataSplit
 from diffgen.gan_training.networks import to_unit
 from diffgen.gan_training.trainer import autocast, has_bfloat16
 from diffgen.numerics import seeded
-from diffgen.parts import Needs
-from diffgen.sources.base import Family, FamilyContext, ImageSource
+from diffgen.sources.base import FamilyContext, ImageSource
 from diffgen.sources.learned.codes import Codes, CodesSource, known_codes
-from diffgen.sources.learned.kept import Recipe, check_sides, default_steps, obtain
+from diffgen.sources.learned.kept import LearnedFamily, Recipe, obtain, planned
 from diffgen.sources.learned.networks import (
     DenseDecoder,
     DenseEncoder,
@@ -26,7 +24,6 @@ from diffgen.sources.learned.networks import (
     SpatialEncoder,
     map_sides,
 )
-from diffgen.sources.learned.training import Plan
 
 _HIDDEN = 1_024  # values of the hidden layer of dense networks; SINVAD has 1,600
 _WIDTH = 128  # channels of the widest map of spatial ones
@@ -132,6 +129,7 @@ class VariationalLesson:
 FORMAT = "diffgen-vae-source-1"
 _BATCH = {True: 64, False: 128}  # of spatial and of dense networks
 _STEPS = {True: 1_500, False: 2_500}
+_CELL = 16  # values of each cell of a spatial code
 
 
 @settings("source.vae")
@@ -144,33 +142,23 @@ class VaeSettings:
         "images, spatial for colour.",
     )
     latent_dim: int = setting(64, "Values of a dense code; 400 in SINVAD.", ge=1, le=4096)
-    cell_dim: int = setting(16, "Values of each cell of a spatial code.", ge=1, le=64)
     steps: Maybe[int] = setting(
         None,
         "Updates of its training (default: 1,500 for spatial codes, 2,500 for dense ones, fewer for few images).",
         ge=1,
         le=10**7,
     )
-    seed: int = setting(0, "Seed of its training.", ge=0, le=SEEDS)
 
     def spatial(self, image_shape: tuple[int, int, int]) -> bool:
         """Whether the codes of images of (C, H, W) are a map."""
         return self.codes == "spatial" or (self.codes == "auto" and image_shape[0] > 1)
 
 
-class VaeFamily(Family):
-    """Trained on the data once, then found in the cache."""
+class VaeFamily(LearnedFamily):
+    """The auto-encoder's codes are the genes."""
 
     name = "vae"
     Settings = VaeSettings
-
-    def gives(self, config: CompareConfig) -> Needs:
-        """See the base class."""
-        return super().gives(config) | {"encoder"}
-
-    def supports(self, image_shape: tuple[int, int, int]) -> None:
-        """See the base class."""
-        check_sides(image_shape, "the source vae")
 
     def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
         """See the base class."""
@@ -178,12 +166,11 @@ class VaeFamily(Family):
         shape, device = split.data.image_shape, context.device
         self.supports(shape)
         spatial = own.spatial(shape)
-        size = own.cell_dim if spatial else own.latent_dim
-        with seeded(own.seed):
+        size = _CELL if spatial else own.latent_dim
+        with seeded(0):
             coder = VariationalCoder(shape, spatial=spatial, size=size).to(device)
-        steps = own.steps or default_steps(len(split.rows[0]), _BATCH[spatial], _STEPS[spatial])
         decisive = {"spatial": spatial, "size": size}
-        plan = Plan("the auto-encoder", steps, _BATCH[spatial], own.seed, ends_early=own.steps is None)
+        plan = planned("the auto-encoder", split, own.steps, _BATCH[spatial], _STEPS[spatial])
         kept = obtain(
             Recipe(FORMAT, decisive, plan),
             split,

@@ -10,18 +10,16 @@ import torch.nn.functional as F
 from torch import nn
 
 from diffgen.config import CompareConfig
-from diffgen.config.images import SEEDS
 from diffgen.config.schema import Many, Maybe, SettingError, setting, settings
 from diffgen.data.split import DataSplit
 from diffgen.gan_training.networks import to_unit
 from diffgen.gan_training.trainer import autocast, has_bfloat16
 from diffgen.numerics import seeded
 from diffgen.parts import Needs
-from diffgen.sources.base import Family, FamilyContext, ImageSource
+from diffgen.sources.base import FamilyContext, ImageSource
 from diffgen.sources.learned.codes import Codes, CodesSource, known_codes
-from diffgen.sources.learned.kept import Recipe, check_sides, default_steps, obtain
+from diffgen.sources.learned.kept import LearnedFamily, Recipe, obtain, planned
 from diffgen.sources.learned.networks import SpatialDecoder, SpatialEncoder, in_equal_parts, map_sides
-from diffgen.sources.learned.training import Plan
 
 _WIDTH = 128  # channels of the widest map
 _LEARNING_RATE = 1e-3
@@ -139,11 +137,6 @@ class QuantisedLesson:
         with autocast(self.device, enabled=self.half):
             drawn = self.coder.pixels(self.coder.genes(pixels))
         return float((drawn.clamp(-1, 1) - pixels).square().mean())
-
-
-def codebook_size(levels: Sequence[int]) -> int:
-    """How many codes a cell can have."""
-    return math.prod(levels)
 
 
 _ADVERSARIAL_RATE = 2e-4
@@ -278,7 +271,6 @@ class VqSettings:
         False, "Train the two discriminators of Argus too, on codes and on images; they take twice as long."
     )
     steps: Maybe[int] = setting(None, "Updates of its training (default: 1,500, fewer for few images).", ge=1, le=10**7)
-    seed: int = setting(0, "Seed of its training.", ge=0, le=SEEDS)
 
     def __post_init__(self) -> None:
         if any(not _FEWEST_LEVELS <= each <= 256 for each in self.levels) or len(self.levels) > 64:
@@ -289,21 +281,16 @@ class VqSettings:
         return self.levels or (_GREY if image_shape[0] == 1 else _COLOUR)
 
 
-class VqFamily(Family):
-    """Trained on the data once, then found in the cache."""
+class VqFamily(LearnedFamily):
+    """The rounded codes of the auto-encoder are the genes."""
 
     name = "vq"
     Settings = VqSettings
 
     def gives(self, config: CompareConfig) -> Needs:
         """See the base class."""
-        return super().gives(config) | (
-            {"encoder", "discriminator"} if self.settings(config).discriminators else {"encoder"}
-        )
-
-    def supports(self, image_shape: tuple[int, int, int]) -> None:
-        """See the base class."""
-        check_sides(image_shape, "the source vq")
+        given = super().gives(config)
+        return given | {"discriminator"} if self.settings(config).discriminators else given
 
     def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
         """See the base class."""
@@ -311,16 +298,18 @@ class VqFamily(Family):
         shape, device = split.data.image_shape, context.device
         self.supports(shape)
         levels = own.levels_for(shape)
-        with seeded(own.seed):
+        with seeded(0):
             coder = QuantisedCoder(shape, levels=levels).to(device)
-        steps = own.steps or default_steps(len(split.rows[0]), _BATCH, _STEPS)
+        # the discriminators begin late: it must not end before
+        what, early = "the quantised auto-encoder", not own.discriminators
+        plan = planned(what, split, own.steps, _BATCH, _STEPS, ends_early=early)
         networks: dict[str, nn.Module] = {"coder": coder}
         decisive: dict[str, object] = {"levels": list(levels)}
         scorer = None
         if own.discriminators:
             decisive["discriminators"] = True
             length = math.prod(coder.map)
-            with seeded(own.seed):
+            with seeded(0):
                 networks["on_codes"] = on_codes = CodeDiscriminator(length).to(device)
                 networks["on_images"] = on_images = ImageDiscriminator(shape).to(device)
             scorer = AdversaryScorer(on_images, device=device)
@@ -328,13 +317,11 @@ class VqFamily(Family):
         def lesson() -> QuantisedLesson:
             if not own.discriminators:
                 return QuantisedLesson(coder, device=device)
-            alone = round(_ALONE * steps)
+            alone = round(_ALONE * plan.steps)
             return AdversarialLesson(coder, on_codes, on_images, alone=alone, device=device)
 
-        # the discriminators begin late: it must not end before
-        ends_early = own.steps is None and not own.discriminators
         kept = obtain(
-            Recipe(FORMAT, decisive, Plan("the quantised auto-encoder", steps, _BATCH, own.seed, ends_early)),
+            Recipe(FORMAT, decisive, plan),
             split,
             context,
             networks,
@@ -344,7 +331,7 @@ class VqFamily(Family):
         low, high = coder.bounds()
         space = Codes(low.numpy(), high.numpy(), kept.tensors["known.genes"].numpy())
         facts = {
-            "kind": f"auto-encoder with finite scalar quantisation, {codebook_size(levels):,} codes a cell",
+            "kind": f"auto-encoder with finite scalar quantisation, {math.prod(levels):,} codes a cell",
             "latent vector": f"{'x'.join(map(str, coder.map))} values, drawn between those of real images",
             "discriminators": "none" if scorer is None else "two, on codes and on images, as in Argus",
             **kept.facts(split),

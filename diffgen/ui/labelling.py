@@ -136,7 +136,7 @@ class Sheets:
             self._known[folder] = label_values(api.browse(self.place.known(run)).class_names).keys()
         return self._known[folder]
 
-    def put(self, run: str, *, replace: bool = True) -> api.LabelResult:
+    def put(self, run: str) -> api.LabelResult:
         """Put what all people say into the run, in place of what they said before.
 
         Raises:
@@ -148,7 +148,7 @@ class Sheets:
                 raise UserError(
                     "Nobody has labelled a picture yet; draw a sheet under 'The sheet' and label some of it first."
                 )
-            return api.label_import(self.place.known(run), files, partial=True, force=replace, withdrawn=True)
+            return api.label_import(self.place.known(run), files, partial=True, force=True, withdrawn=True)
 
     def picture(self, run: str, identifier: str) -> Path:
         """The file of a picture on the sheet.

@@ -64,7 +64,7 @@ def wish(shared: Shared, choices: Choices, values: tuple[Any, ...]) -> Wish:
     Raises:
         UserError: it cannot be.
     """
-    models = model_paths(shared, choices.models)
+    models = [shared.place.given(line, "model") for line in (choices.models or "").splitlines() if line.strip()]
     if not 2 <= len(models) <= MAX_MODELS:
         raise UserError(f"A comparison needs 2 to {MAX_MODELS} models, one a line; {len(models)} are given.")
     place = shared.place
@@ -85,15 +85,6 @@ def wish(shared: Shared, choices: Choices, values: tuple[Any, ...]) -> Wish:
     form.check_settings(settings, lines)
     words = [*models, "--data", data, "-o", str(folder), *form.options(settings, lines)]
     return Wish(tuple(models), data, name, settings, lines, words)
-
-
-def model_paths(shared: Shared, text: str) -> list[str]:
-    """One model a line, as the command line takes it.
-
-    Raises:
-        UserError: one may not be read or is missing.
-    """
-    return [shared.place.given(line, "model") for line in (text or "").splitlines() if line.strip()]
 
 
 def build(shared: Shared, page: gr.Blocks, run: gr.Dropdown, tabs: gr.Tabs) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -140,17 +139,6 @@ def test_pairs(bench: Bench, shared_of_digits: Path, tmp_path: Path) -> None:
 def test_remote_faults(bench: Bench, tmp_path: Path) -> None:
     bench("remote_faults", "--queries", 256, "--quick", "--out", tmp_path / "page.md")
     assert "remote runs end with the same archive" in (tmp_path / "page.md").read_text()
-
-
-@pytest.mark.slow
-def test_selector(bench: Bench, models: tuple[Path, Path], shared_of_digits: Path, tmp_path: Path) -> None:
-    (tmp_path / "pairs" / "optimizer").mkdir(parents=True)
-    for model, role in zip(models, "ab", strict=True):
-        shutil.copy(model, tmp_path / "pairs" / "optimizer" / f"{role}.onnx")  # told apart by content, not by name
-    # a judge of 899 digits is sure of no trigger, so that this ends before a forest is trained
-    few = ("--only", "optimizer", "--technique", "real_data", "--queries", 1000, "--quick")
-    said = bench("selector", shared_of_digits / "data", tmp_path / "pairs", tmp_path / "out", *few)
-    assert "optimizer: not judged: No trigger of the run has a label" in said
 
 
 @pytest.mark.slow

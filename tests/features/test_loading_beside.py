@@ -10,6 +10,7 @@ import torch
 
 from diffgen.data import load
 from diffgen.features import cells, encoder, jury, vae
+from diffgen.runs.artifacts import read_network, write_tensors
 from diffgen.types import ImageSet
 
 SHAPE = (1, 28, 28)
@@ -21,8 +22,8 @@ def digits() -> ImageSet:
 
 
 def _vae(digits: ImageSet, path: Path) -> Callable[[], object]:
-    vae.save(vae.train(torch.from_numpy(digits.images), steps=1), path)
-    return lambda: vae.load(path, SHAPE)
+    write_tensors(path, vae.train(torch.from_numpy(digits.images), steps=1).state_dict())
+    return lambda: read_network(lambda: vae.Vae(SHAPE), path, "The auto-encoder", device="cpu")
 
 
 def _jury(digits: ImageSet, path: Path) -> Callable[[], object]:
@@ -32,8 +33,8 @@ def _jury(digits: ImageSet, path: Path) -> Callable[[], object]:
 
 
 def _encoder(digits: ImageSet, path: Path) -> Callable[[], object]:
-    encoder.save(encoder.DomainEncoder(SHAPE), path)
-    return lambda: encoder.load(path, SHAPE)
+    write_tensors(path, encoder.DomainEncoder(SHAPE).state_dict())
+    return lambda: read_network(lambda: encoder.DomainEncoder(SHAPE), path, "The encoder", device="cpu")
 
 
 def _cells(digits: ImageSet, path: Path) -> Callable[[], object]:

@@ -75,15 +75,12 @@ def test_vgg16_as_torchvision_computes_it(files: Path, vgg_state: dict[str, torc
     )
     with torch.inference_mode():
         prepared = torch.stack([prepare(image) for image in images])
-        pooled, maps = convolutions(prepared).flatten(1), convolutions[:-1](prepared).flatten(1)
+        pooled = convolutions(prepared).flatten(1)
     found = Vgg16(files / "vgg16.safetensors").encode(images)
     assert found.shape == (5, 512)
     assert found.dtype == torch.float32
     assert found.std(dim=0).max() > 0.01  # the images tell
     torch.testing.assert_close(found, pooled, rtol=1e-3, atol=1e-4)
-    found = Vgg16(files / "vgg16.safetensors", layer="block5_conv3").encode(images)
-    assert found.shape == (5, 4608)
-    torch.testing.assert_close(found, maps, rtol=1e-3, atol=1e-4)
 
 
 def test_inception_as_torchvision_computes_it(files: Path, inception: nn.Module) -> None:

@@ -154,6 +154,6 @@ def test_curves_leave_out_what_is_not_finite_and_average_the_rest() -> None:
 
 
 def test_trials_on_a_logarithmic_axis_when_they_lie_far_apart() -> None:
-    near = trials_chart([1, 2], [0.5, 0.4], title="t", name="n")
-    far = trials_chart([1, 2, 3], [50.0, 0.4, -0.001], title="t", name="n")
+    near = trials_chart([1, 2], [0.5, 0.4], title="t")
+    far = trials_chart([1, 2, 3], [50.0, 0.4, -0.001], title="t")
     assert near.startswith("<svg") and far.startswith("<svg")

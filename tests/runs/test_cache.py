@@ -52,7 +52,6 @@ def test_the_folder_exists_and_the_file_does_not(own_folder: Path) -> None:
     assert path.parent == own_folder / "gan"
     assert path.parent.is_dir()
     assert not path.exists()
-    assert cache_file("x", MADE_FROM, suffix=".json").suffix == ".json"
 
 
 def test_the_environment_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,7 @@ def dense(digits: ImageSet) -> ImageSource:
 
 @pytest.fixture(scope="module")
 def spatial() -> ImageSource:
-    return prepared(colours(), VaeSettings(steps=40, cell_dim=3))[0]
+    return prepared(colours(), VaeSettings(steps=40))[0]
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +143,7 @@ def test_it_is_trained_once_and_computes_the_same_from_the_cache(
     first: ImageSource = request.getfixturevalue(kind)
     own = {
         "dense": VaeSettings(steps=100, latent_dim=20),
-        "spatial": VaeSettings(steps=40, cell_dim=3),
+        "spatial": VaeSettings(steps=40),
         "quantised": VqSettings(steps=24, discriminators=True),
     }[kind]
     again, said = prepared(colours() if kind == "spatial" else digits, own)
@@ -190,8 +190,8 @@ def test_sizes_that_it_cannot_draw(name: str) -> None:
 
 
 def test_grey_images_may_have_a_map_too(digits: ImageSet) -> None:
-    made, _ = prepared(digits, VaeSettings(steps=2, codes="spatial", cell_dim=2))
-    assert made.source is not None and made.source.space.length == 2 * 7 * 7
+    made, _ = prepared(digits, VaeSettings(steps=2, codes="spatial"))
+    assert made.source is not None and made.source.space.length == 16 * 7 * 7
 
 
 def test_drawing_rounds_the_genes(quantised: ImageSource) -> None:

@@ -120,19 +120,16 @@ def test_it_says_which_image_and_how(source: DenoisingSource) -> None:
     assert step.operator == "restored_from_noise" and dict(step.strengths)["steps"] == 2
 
 
-def test_strength_and_steps_change_what_is_drawn_but_not_what_is_trained(
-    source: DenoisingSource, digits: ImageSet
-) -> None:
+def test_strength_changes_what_is_drawn_but_not_what_is_trained(source: DenoisingSource, digits: ImageSet) -> None:
     genes = random_genes(source.space, 8, torch.Generator().manual_seed(0))
     seeds = torch.from_numpy(digits.images)[genes[:, -1].long()].float()
     drawn = {}
-    for given in ({"strength": "low"}, {"strength": "high"}, {"restorations": 1}, {"restorations": 4}):
+    for given in ({"strength": "low"}, {"strength": "high"}):
         other, said = prepared(digits, **given)
         assert "nothing to train" in said
         drawn[next(iter(given.values()))] = other.draw(genes).float()
     far = {name: float((each - seeds).square().mean()) for name, each in drawn.items()}
     assert far["high"] > far["low"]
-    assert not torch.equal(drawn[1], drawn[4])
 
 
 @pytest.mark.parametrize(

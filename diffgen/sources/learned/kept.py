@@ -11,17 +11,20 @@ import numpy as np
 import torch
 from torch import nn
 
+from diffgen.config import CompareConfig
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
+from diffgen.parts import Needs
 from diffgen.runs.artifacts import Artifact, read_tensors, unreadable, write_tensors
 from diffgen.sampling import random_rows
-from diffgen.sources.base import FamilyContext
+from diffgen.sources.base import Family, FamilyContext
 from diffgen.sources.learned.training import Lesson, Plan, train
 from diffgen.wording import percent
 
 KIND = "sources"  # folder of the cache
 _USEFUL = 0.5  # share of the real images' variance that is drawn again, at least
 _LEAST = 1e-9  # error or variance; images that are all alike have none
+_LARGEST = 64  # pixels a side
 _LOOKED_AT = 2_000  # real images whose variance is measured
 _EPOCHS, _FEWEST = 150, 600  # of a small data set: more would be learning by heart; fewer steps are no training
 
@@ -73,9 +76,41 @@ class Kept:
         }
 
 
-def default_steps(images: int, batch: int, most: int) -> int:
-    """Updates for so many images: as many as a large set takes, and no more than 150 times all of them."""
-    return min(most, max(_FEWEST, _EPOCHS * images // batch))
+def planned(what: str, split: DataSplit, steps: int | None, batch: int, most: int, *, ends_early: bool = True) -> Plan:
+    """How long something is trained.
+
+    Args:
+        what: see :class:`Plan`.
+        split: the images to learn from.
+        steps: updates, or None: as many as a large set takes (``most``), and no more than 150 times all images.
+        batch: images of one update.
+        most: see ``steps``.
+        ends_early: whether training that stands still ends, where nobody set its updates.
+    """
+    if steps is not None:
+        return Plan(what, steps, batch, 0, ends_early=False)
+    return Plan(what, min(most, max(_FEWEST, _EPOCHS * len(split.rows[0]) // batch)), batch, 0, ends_early)
+
+
+class LearnedFamily(Family):
+    """A family that is trained on the data once, then found in the cache."""
+
+    def gives(self, config: CompareConfig) -> Needs:
+        """See the base class."""
+        return super().gives(config) | {"encoder"}
+
+    def supports(self, image_shape: tuple[int, int, int]) -> None:
+        """See the base class."""
+        channels, height, width = image_shape
+        wrong = f"The images are {channels}x{height}x{width}, but the source {self.name}"
+        if channels not in (1, 3):
+            raise UserError(f"{wrong} can draw images with 1 or 3 channels only; give grey or RGB images.")
+        if not min(height, width) >= 8 or max(height, width) > _LARGEST:
+            near = 32 if max(height, width) < _LARGEST else _LARGEST
+            raise UserError(
+                f"{wrong} can draw 8 to {_LARGEST} pixels a side only; add --resize {near} (in Python resize={near}) "
+                "to have them resized on reading."
+            )
 
 
 def obtain(
@@ -180,24 +215,6 @@ def _variance(images: torch.Tensor) -> float:
     """Mean square of the difference in [-1, 1] between images uint8 (N, C, H, W) and their mean."""
     some = images[random_rows(len(images), _LOOKED_AT)].to(torch.float32) / 127.5
     return max(float((some - some.mean(dim=0)).square().mean()), _LEAST)
-
-
-def check_sides(image_shape: tuple[int, int, int], what: str, *, largest: int = 64) -> None:
-    """See that images of (C, H, W) can be drawn.
-
-    Raises:
-        UserError: they have another number of channels than 1 or 3, or sides outside of 8 to ``largest`` pixels.
-    """
-    channels, height, width = image_shape
-    said = f"The images are {channels}x{height}x{width}, but {what}"
-    if channels not in (1, 3):
-        raise UserError(f"{said} can draw images with 1 or 3 channels only; give grey or RGB images.")
-    if not min(height, width) >= 8 or max(height, width) > largest:
-        near = 32 if max(height, width) < 64 else largest
-        raise UserError(
-            f"{said} can draw 8 to {largest} pixels a side only; add --resize {near} (in Python resize={near}) to have "
-            "them resized on reading."
-        )
 
 
 def _capital(text: str) -> str:

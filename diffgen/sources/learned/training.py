@@ -175,7 +175,7 @@ def train(
                     if not all(map(_finite, figures.values())):
                         raise RunError(
                             f"The training of {plan.what} diverged at step {training.step:,}: its loss is no longer a "
-                            "number; try another seed."
+                            "number; give other images, or another --source."
                         )
                     task.reach(training.step, **figures)
                 if state is not None and time.monotonic() - saved > _SECONDS_BETWEEN_SAVES:
