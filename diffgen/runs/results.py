@@ -92,7 +92,7 @@ ClassNames: TypeAlias = Annotated[
     tuple[Annotated[str, AfterValidator(_class_name)], ...], Field(max_length=schema.MAX_CLASSES)
 ]
 CountedPairs: TypeAlias = Annotated[LabelPairs, PlainValidator(_label_pairs)]
-Curves: TypeAlias = Annotated[Mapping[str, Sequence[Positive]], AfterValidator(_one_length)]
+Curves: TypeAlias = Annotated[Mapping[str, Sequence[Count | Positive]], AfterValidator(_one_length)]
 Record: TypeAlias = Annotated[Mapping[str, Any], AfterValidator(_has_status)]
 
 

@@ -116,6 +116,8 @@ def test_what_is_written_is_read(place: RunFolder, found: RunResults) -> None:
     # names and order of the file are those of the class
     left_out = {name for name in ("many", "check") if getattr(found, name) is None}
     assert list(place.results()) == [each.name for each in fields(RunResults) if each.name not in left_out]
+    write_results(place, read_results(place))  # as a check does
+    assert all(type(each) is int for each in place.results()["history"]["queries"])  # and not 500.0
 
 
 @given(pre=preflights, class_names=st.lists(names, min_size=1), apart=counts)
