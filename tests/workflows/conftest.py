@@ -52,7 +52,7 @@ def small_config() -> CompareConfig:
         device="cpu",
         # two readings: they would take as long as the updates
         gan=GanConfig(
-            width=16, steps=150, batch_size=32, ema_decay=0.98, learning_rate_generator=5e-4, monitor_checks=2
+            width=16, steps=300, batch_size=32, ema_decay=0.98, learning_rate_generator=5e-4, monitor_checks=2
         ),
         search=SearchConfig(population=50),
         filters=FilterConfig(filters={"reconstruction": {"training_steps": 80}, "jury": {"shown": 6_000}}),
