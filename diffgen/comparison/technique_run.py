@@ -32,10 +32,11 @@ from diffgen.search.evaluator import Evaluator, Examined
 from diffgen.search.loop import SearchLoop
 from diffgen.search.memory import BatchHalver
 from diffgen.search.proposal_check import check_proposal
+from diffgen.search.screen import Accepts
 from diffgen.search.staging import Stages, most_apart
 from diffgen.sources.base import ImageSource
 from diffgen.techniques import TECHNIQUES, RealImages, TechniqueContext, make, technique_class
-from diffgen.types import ImageSet, Int64Array
+from diffgen.types import BoolArray, ImageSet, Int64Array
 
 _PROBES = 8
 _SMALL = 3 * 32 * 32  # values of a picture; docs/decisions/055
@@ -186,7 +187,9 @@ def make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> SearchL
             f"There is too little memory for the batch; from now on {size:,} image(s) are handed over at once."
         )
     )
-    context = _context(prepared, archive, memory)
+    examination = _Examination(prepared) if filters_are_asked(prepared) else None
+    guided = asks_filters_in_search(config)
+    context = _context(prepared, archive, memory, examination.accepts if examination is not None and guided else None)
     evaluator = Evaluator(
         prepared.models,
         archive=archive,
@@ -194,7 +197,7 @@ def make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> SearchL
         memory=memory,
         divergence=DIVERGENCES[config.search.divergence],
         behaviours=count_of_behaviours(prepared),
-        examine=_Examination(prepared) if filters_are_asked(prepared) else None,
+        examine=examination,
         stages=stages_of(prepared),
         real_images=prepared.images.images,
         unchanged_count=technique_class(config.technique).asks_known_images,
@@ -232,6 +235,19 @@ class _Examination:
             self._pipeline.violation(images, {RecognitionFilter.name: reading.certainty}), reading.recognised
         )
 
+    def accepts(self, images: torch.Tensor, seeds: Int64Array) -> BoolArray:
+        """See :class:`diffgen.search.screen.Accepts`; the filters are asked about what the jury recognises."""
+        rows, known = np.arange(len(images)), {}
+        if self._recogniser is not None:
+            reading = self._recogniser.read(images, seed_labels(seeds, self._labels))
+            rows = np.flatnonzero(reading.recognised)
+            known = {RecognitionFilter.name: reading.certainty[rows]}
+        accepted = np.zeros(len(images), dtype=np.bool_)
+        if len(rows) == 0:
+            return accepted
+        accepted[rows] = self._pipeline.violation(images[torch.from_numpy(rows).to(images.device)], known) == 0
+        return accepted
+
 
 def try_out_technique(learned: Learned) -> None:
     """See, before there is a run folder, that a technique that is not diffgen's own proposes what models can be asked.
@@ -251,7 +267,9 @@ def try_out_technique(learned: Learned) -> None:
     proposal.origins_of(np.arange(len(proposal)))
 
 
-def _context(learned: Learned, archive: Archive, memory: BatchHalver) -> TechniqueContext:
+def _context(
+    learned: Learned, archive: Archive, memory: BatchHalver, accepts: Accepts | None = None
+) -> TechniqueContext:
     """What a technique works with."""
     config = learned.config
     return TechniqueContext(
@@ -267,6 +285,7 @@ def _context(learned: Learned, archive: Archive, memory: BatchHalver) -> Techniq
         encoder=learned.cells.encoder,
         real=real_images(learned.images, learned.real),
         scorer=learned.source.scorer,
+        accepts=accepts,
         near_duplicate=config.filters.near_duplicate,
     )
 

@@ -54,6 +54,11 @@ class SearchConfig:
         "How a generation is shared out among offspring and newcomers: by what each brought lately, where pictures are "
         "made from real images (auto), or not at all, all being offspring (none), as published.",
     )
+    screen: Literal["auto", "pictures", "none"] = setting(
+        "auto",
+        "What is looked at before the models are asked, where pictures are made from real images: genes, by a forest "
+        "that learns from the answers, and pictures, by filters and jury (auto); pictures alone; or nothing.",
+    )
     objectives: Literal["both", "divergence", "diversity"] = setting(
         "both", "Search for both, or for one of them alone (paper, Table 3).", option="--objectives"
     )

@@ -13,7 +13,7 @@ from diffgen.errors import RunError
 from diffgen.search.mating import Mating, NewGenes
 from diffgen.search.problem import GeneProblem
 from diffgen.search.proposal import Answers, Proposal
-from diffgen.search.seed_finds import SeedFinds
+from diffgen.search.screen import Screen
 from diffgen.search.shares import Shares
 from diffgen.search.survival import Population, joined, rows_of, survivors
 from diffgen.sources.draws import NumpyDraws
@@ -31,8 +31,8 @@ class Nsga2Search:
         problem: the two objectives.
         config: population and operators.
         seed: of sampling, mating and survival.
-        finds: of every real image, where a picture that looks like one of its own is to be made anew; None: everything
-            that is made is asked about.
+        screen: chooses among many candidates, where a generation is shared out; None: everything that is made is asked
+            about.
 
     Attributes:
         population: those who survived the latest generation; None: there was none.
@@ -40,15 +40,13 @@ class Nsga2Search:
 
     finished = False  # a genetic search never runs out of pictures
 
-    def __init__(
-        self, problem: GeneProblem, config: SearchConfig, *, seed: int, finds: SeedFinds | None = None
-    ) -> None:
+    def __init__(self, problem: GeneProblem, config: SearchConfig, *, seed: int, screen: Screen | None = None) -> None:
         self.problem = problem
         self.population: Population | None = None
         self._size, self._niches = config.population, config.niches == "label_pair"
         self._mating = Mating(problem.operators, config)
         shared = config.sharing == "auto" and problem.space.real
-        self._shares = Shares(problem, self._mating, finds) if shared else None
+        self._shares = Shares(problem, self._mating, screen) if shared else None
         self._rng = np.random.default_rng(seed)
         self._generation = 1  # the one that is asked about, or will be next
         self._offspring: dict[str, torch.Tensor] | None = None
@@ -76,6 +74,9 @@ class Nsga2Search:
     def _first(self) -> dict[str, torch.Tensor]:
         """Random genes, each once."""
         space = self.problem.space
+        if self._shares is not None:
+            nobody = torch.empty((0, space.length), dtype=torch.float64)
+            return self._shares.offspring({"X": nobody}, self._size, self._rng)
         X = torch.from_numpy(space.repair(space.sample(self._size, NumpyDraws(self._rng))))
         return {"X": NewGenes(X[:0]).among(X).to(self.problem.operators.device)}
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from diffgen.search.mating import ROUNDS, Mating, NewGenes, niche_winners, tournament_winners
 from diffgen.search.problem import GeneProblem
 from diffgen.search.proposal import NEW_BEHAVIOUR, NEW_TRIGGER, Answers
-from diffgen.search.seed_finds import SeedFinds
-from diffgen.search.survival import Population
+from diffgen.search.screen import Screen
+from diffgen.search.survival import Population, rows_of
 from diffgen.sources.draws import NumpyDraws
 from diffgen.types import Int64Array
 
@@ -23,7 +23,7 @@ from diffgen.types import Int64Array
 REWARDS = {NEW_BEHAVIOUR: 1.0, NEW_TRIGGER: 0.2}
 _UNNAMED = 0.02
 _UNNAMED_BEHAVIOUR = 0.25  # in the score of a seed, where a new behaviour on what can be recognised counts 1
-_ANEW = 3  # times that what looks like a find is made anew; docs/decisions/033-seeds-and-operators.md
+_ROUNDS = 8  # of screening, until a generation is full; what is left then is filled with pictures that did not pass
 _NICHE_PARENTS = 0.5  # share of the parents that are drawn niche by niche
 _OFFSPRING, _NEWCOMERS = 0, 1  # the arms
 
@@ -69,35 +69,45 @@ class Shares:
     Args:
         problem: draws pictures that are looked at before anybody is asked about them; its space makes newcomers.
         mating: makes children.
-        finds: of every real image, where a picture that looks like one of its own is to be made anew; None: everything
-            that is made is asked about.
+        screen: chooses among many candidates; None: everything that is made is asked about.
     """
 
-    def __init__(self, problem: GeneProblem, mating: Mating, finds: SeedFinds | None = None) -> None:
-        self._problem, self._space, self._mating, self._finds = problem, problem.space, mating, finds
+    def __init__(self, problem: GeneProblem, mating: Mating, screen: Screen | None = None) -> None:
+        self._problem, self._space, self._mating, self._screen = problem, problem.space, mating, screen
         self._bandit = Bandit()
 
     def offspring(self, parents: Population, count: int, rng: np.random.Generator) -> dict[str, torch.Tensor]:
-        """At most so many new individuals: X, the ``arm`` of each, and ``images`` where they were looked at."""
-        new = NewGenes(parents["X"])
-        X, arms = self._filled(parents, new, count, rng)
-        images = None
-        if self._finds is not None and len(X):
-            images, looked_at = self._problem.pictures(X), 0
-            for _ in range(_ANEW):
-                asked = torch.ones(len(X), dtype=torch.bool)
-                seeds = self._space.seeds_of(X[looked_at:].numpy())
-                asked[looked_at:] = ~torch.from_numpy(self._finds.alike(images[looked_at:], seeds))
-                if asked.all():
-                    break
-                X, arms, images = X[asked], arms[asked], images[asked.to(images.device)]
-                looked_at = len(X)
-                anew, their_arms = self._filled(parents, new, count - looked_at, rng)
-                X, arms = torch.cat([X, anew]), torch.cat([arms, their_arms])
-                images = torch.cat([images, self._problem.pictures(anew)])
-        order = torch.from_numpy(rng.permutation(len(X))[:count])
-        offspring = {"X": X[order], "arm": arms[order]}
-        return offspring if images is None else {**offspring, "images": images[order.to(images.device)]}
+        """At most so many new individuals: X, the ``arm`` of each, and ``images`` where they were screened.
+
+        Without parents all are newcomers.
+        """
+        if self._screen is None:
+            X, arms = self._filled(parents, NewGenes(parents["X"]), count, rng)
+            order = torch.from_numpy(rng.permutation(len(X))[:count])
+            return {"X": X[order], "arm": arms[order]}
+        return self._screened(self._screen, parents, count, rng)
+
+    def _screened(
+        self, screen: Screen, parents: Population, count: int, rng: np.random.Generator
+    ) -> dict[str, torch.Tensor]:
+        new, passed, others, left = NewGenes(parents["X"]), [], [], count
+        for _ in range(_ROUNDS):
+            X, arms = self._filled(parents, new, left * screen.candidates, rng)
+            if not len(X):
+                break
+            rows = torch.from_numpy(screen.best(X.numpy(), left, rng))
+            drawn = {"X": X[rows], "arm": arms[rows], "images": self._problem.pictures(X[rows])}
+            passes = torch.from_numpy(screen.passes(drawn["X"].numpy(), drawn["images"]))
+            passed.append(rows_of(drawn, passes))
+            others.append(rows_of(drawn, ~passes))
+            left -= int(passes.sum())
+            if left == 0:
+                break
+        return (
+            {name: torch.cat([each[name] for each in [*passed, *others]])[:count] for name in passed[0]}
+            if passed
+            else {"X": parents["X"][:0]}
+        )
 
     def _filled(
         self, parents: Population, new: NewGenes, count: int, rng: np.random.Generator
@@ -108,7 +118,8 @@ class Shares:
             left = count - sum(map(len, made))
             if left <= 0:
                 break
-            places = np.bincount(self._bandit.choose(left, rng))
+            chosen = self._bandit.choose(left, rng) if len(parents["X"]) else np.full(left, _NEWCOMERS)
+            places = np.bincount(chosen)
             for arm in np.flatnonzero(places).tolist():
                 of_arm = self._newcomers if arm == _NEWCOMERS else self._children
                 made.append(new.among(of_arm(parents, int(places[arm]), rng)))
@@ -137,19 +148,19 @@ class Shares:
         self._bandit.learn(arms, rewards)
         worth = np.where(news == NEW_BEHAVIOUR, _UNNAMED_BEHAVIOUR, 0.0)
         worth[named == NEW_BEHAVIOUR] = 1.0
+        if self._screen is not None:
+            self._screen.learn(genes, generation["images"], answers)
         self._space.learn(genes, worth)
-        if self._finds is not None:
-            self._finds.learn(self._space.seeds_of(genes), generation["images"], answers)
 
     def checkpoint(self) -> dict[str, Any]:
         """Arrays and JSON values."""
-        finds = {} if self._finds is None else self._finds.checkpoint()
+        screen = {} if self._screen is None else self._screen.checkpoint()
         arms = {"arm_rewards": self._bandit.rewards, "arm_tries": self._bandit.tries}
-        return {**arms, **self._space.checkpoint(), **finds}
+        return {**arms, **self._space.checkpoint(), **screen}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what :meth:`checkpoint` gave."""
         self._bandit.rewards, self._bandit.tries = np.array(state["arm_rewards"]), np.array(state["arm_tries"])
         self._space.restore(state)
-        if self._finds is not None:
-            self._finds.restore(state)
+        if self._screen is not None:
+            self._screen.restore(state)

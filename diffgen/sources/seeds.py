@@ -39,6 +39,7 @@ from diffgen.types import Int64Array, UInt8Array
 
 Weights = NDArray[np.float64]
 
+_UNSEARCHED_STEPS = 2
 _BELIEF = 2.0  # pictures that the mean of all seeds speaks for, where a seed is judged by its own
 _OTHER_SEED = 0.9  # share of what is mutated that gets another seed; more of seeds that promise less than the mean
 
@@ -77,6 +78,20 @@ class SeedsAndOperators(WithCategories):
     def seeds_of(self, genes: Genes) -> Int64Array:
         return np.rint(genes[:, self.continuous]).astype(np.int64)
 
+    def features(self, genes: Genes) -> NDArray[np.float32]:
+        """Of each operator the sum of its strengths, whatever its place; how many there are; the first two of them; and
+        tries and worth of the seed until now.
+        """
+        operators = np.rint(genes[:, self.continuous + 2 :]).astype(np.int64)
+        used = operators < self.operators
+        strengths = np.zeros((len(genes), self.operators + 1))
+        rows = np.arange(len(genes))
+        for step, numbers in enumerate(operators.T):
+            strengths[rows, numbers] += genes[:, STRENGTHS * step]
+        seeds = self.seeds_of(genes)
+        lately = [used.sum(axis=1), *operators[:, :2].T, self._tries[seeds], self._worth[seeds]]
+        return np.column_stack([strengths[:, :-1], *lately]).astype(np.float32)
+
     def learn(self, genes: Genes, worth: NDArray[np.float64]) -> None:
         """A seed promises what it kept: some show new behaviours again and again, of others all pictures are alike."""
         rows, seeds = len(self._tries), self.seeds_of(genes)
@@ -94,15 +109,19 @@ class SeedsAndOperators(WithCategories):
         return SeedsAndOperators(self.categories[0], self.operators, self.steps, self._weights)
 
     def sample(self, count: int, draws: Draws) -> Genes:
-        """Random genes; the draws say whether some seeds go before others."""
+        """Random genes; the draws say whether some seeds go before others.
+
+        Where nothing is searched there are two steps at most: a rate hangs on how far pictures are changed, and must
+        not move with a setting of the search.
+        """
         values = self.inner.sample(count, draws)
         rows = draws.preferred(count, self._weights * self._promise())
         others = draws.categories(count, self.categories[1])
         # numbers beyond the operators' stand for none
         chosen = [draws.categories(count, self.operators)]
-        chosen += [
-            np.minimum(draws.categories(count, 2 * self.operators), self.operators) for _ in range(self.steps - 1)
-        ]
+        steps = self.steps if draws.searching else min(self.steps, _UNSEARCHED_STEPS)
+        chosen += [np.minimum(draws.categories(count, 2 * self.operators), self.operators) for _ in range(steps - 1)]
+        chosen += [np.full(count, self.operators)] * (self.steps - steps)
         return np.column_stack([values, *(each.astype(values.dtype) for each in (rows, others, *chosen))])
 
     def mutate(self, genes: Genes, how: Mutating, rng: np.random.Generator) -> Genes:
@@ -151,7 +170,7 @@ class SeedsSettings:
         f"trained for them ({_named(lambda each: each.learned)}), and of grey images not those that happen to "
         f"photographs ({_named(lambda each: each.photographic)}).",
     )
-    steps: int = setting(2, "How many operators are applied to an image at most, one after the other.", ge=1, le=8)
+    steps: int = setting(4, "How many operators are applied to an image at most, one after the other.", ge=1, le=8)
     explain: float = setting(
         0.25,
         "Pictures that the models are asked about after the search, for curves of each operator, as a share of the "

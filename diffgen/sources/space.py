@@ -179,6 +179,10 @@ class Space(ABC):
         """int64 (N,): the row of the real image that a picture of genes (N, length) is made from, or ``NO_SEED``."""
         return np.full(len(genes), NO_SEED, dtype=np.int64)
 
+    def features(self, genes: Genes) -> NDArray[np.float32]:
+        """float32 (N, D): what a forest that learns from answers looks at, of genes (N, length)."""
+        return genes.astype(np.float32)
+
     def learn(self, genes: Genes, worth: NDArray[np.float64]) -> None:  # noqa: B027
         """Take in what pictures were worth: a space may then draw others more often.
 

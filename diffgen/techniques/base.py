@@ -16,6 +16,7 @@ from diffgen.parts import NOTHING, Needs, Part
 from diffgen.search.archive import Archive
 from diffgen.search.memory import BatchHalver
 from diffgen.search.proposal import Answers, Proposal
+from diffgen.search.screen import Accepts
 from diffgen.sources.base import EncodingSource, Source
 from diffgen.tasks.classification import differ
 from diffgen.tasks.kept_answers import KeptAnswers
@@ -86,6 +87,8 @@ class TechniqueContext:
         encoder: of the domain, for techniques that compare images by features; None where there is none.
         real: the given images, for techniques that begin with them; None where the technique draws all of its own.
         scorer: the discriminator; None where there is none.
+        accepts: which pictures filters and jury would count, for techniques that ask before the models are asked; None:
+            they are not asked in the search.
         near_duplicate: correlation of thumbnails from which on two pictures count as one; None: no two do.
     """
 
@@ -101,6 +104,7 @@ class TechniqueContext:
     encoder: DomainEncoder | None = None
     real: RealImages | None = None
     scorer: Scorer | None = None
+    accepts: Accepts | None = None
     near_duplicate: float | None = None
 
     @property

@@ -41,6 +41,7 @@ from diffgen.search.diversity import Diversity, FeatureEmbedding, ImageEmbedding
 from diffgen.search.nsga2 import Nsga2Search
 from diffgen.search.problem import GeneProblem
 from diffgen.search.proposal import Answers, Proposal
+from diffgen.search.screen import Screen
 from diffgen.search.seed_finds import SeedFinds
 from diffgen.techniques.base import Checkpoint, Preset, Technique, TechniqueContext
 
@@ -96,8 +97,13 @@ class DiffGan(Technique):
             guided=context.guided,
             batch_size=context.batch_size,
         )
-        finds = None if context.near_duplicate is None else SeedFinds(archive, context.near_duplicate)
-        self._search = Nsga2Search(problem, config, seed=context.seed, finds=finds)
+        screen = None
+        if config.sharing == "auto" and problem.space.real and config.screen != "none":
+            finds = None if context.near_duplicate is None else SeedFinds(archive, context.near_duplicate)
+            screen = Screen(
+                problem.space, context.need_real().answers, context.accepts, finds, learns=config.screen == "auto"
+            )
+        self._search = Nsga2Search(problem, config, seed=context.seed, screen=screen)
 
     @classmethod
     def needs(cls, config: SearchConfig) -> Needs:

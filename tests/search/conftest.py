@@ -21,10 +21,12 @@ from diffgen.search.evaluator import Evaluator
 from diffgen.search.loop import SearchLoop
 from diffgen.search.nsga2 import Nsga2Search
 from diffgen.search.problem import GeneProblem
+from diffgen.search.screen import Screen
 from diffgen.search.seed_finds import SeedFinds
 from diffgen.sources.base import Source
 from diffgen.sources.gan import GanSource
 from diffgen.sources.space import latent_space
+from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.types import ImageSet
 
 _CPU = torch.device("cpu")
@@ -128,8 +130,11 @@ def make_search(make_evaluator: Callable[..., Evaluator]) -> Callable[..., tuple
         has_cells = evaluator.behaviours is not None
         guided = evaluator.asks_filters
         problem = GeneProblem(generator, archive, diversity, config, has_cells=has_cells, guided=guided)
-        finds = None if near_duplicate is None else SeedFinds(archive, near_duplicate)
-        search = Nsga2Search(problem, config, seed=seed, finds=finds)
+        screen = None
+        if near_duplicate is not None:
+            said = torch.stack([each.predict(generator.scene.seeds) for each in evaluator.black_boxes], dim=1)
+            screen = Screen(problem.space, KeptAnswers.of(said), None, SeedFinds(archive, near_duplicate))
+        search = Nsga2Search(problem, config, seed=seed, screen=screen)
         loop = SearchLoop(
             search,
             evaluator,

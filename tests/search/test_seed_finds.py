@@ -147,7 +147,7 @@ def test_a_resumed_search_asks_what_it_would_have_asked(
         made = make_search(source, "800q", config, behaviours=behaviours, near_duplicate=THRESHOLD, archive=archive)
         search, loop = made
         asked, passed = list[UInt8Array](), list[int]()
-        ask, alike = loop.evaluator.ask, search._shares._finds.alike
+        ask, alike = loop.evaluator.ask, search._shares._screen._finds.alike
 
         def asking(proposal: Proposal) -> Answers:
             assert torch.equal(source.draw(proposal.genes), proposal.images)
@@ -159,7 +159,7 @@ def test_a_resumed_search_asks_what_it_would_have_asked(
             passed.append(int(found.sum()))
             return found
 
-        loop.evaluator.ask, search._shares._finds.alike = asking, looking
+        loop.evaluator.ask, search._shares._screen._finds.alike = asking, looking
         return search, loop, asked, passed
 
     first = Archive(digits.image_shape, sink=parts.append)
