@@ -19,7 +19,7 @@ from diffgen.comparison.preflight import RealAnswers, inspect_real_images, silen
 from diffgen.comparison.requirements import check_jury, check_seeds, filter_names, needs_of, uses_auto_encoder
 from diffgen.comparison.results import write_outcome
 from diffgen.comparison.same_models import check_same_models, drifts
-from diffgen.comparison.technique_run import SearchOutcome, real_images, run_search, try_out_technique
+from diffgen.comparison.technique_run import SearchOutcome, real_images, run_search, screen_that_pays, try_out_technique
 from diffgen.comparison.verdicts import judge_triggers
 from diffgen.config import CompareConfig, replace, roles
 from diffgen.features import cells as cell_store
@@ -200,7 +200,7 @@ def learn(plan: Plan, real: RealAnswers, jury: PreparedJury | None) -> Learned:
         jury: see :func:`without_jury`.
 
     Returns:
-        the plan, whose settings name the filters: a replay must not guess again.
+        the plan, whose settings name the filters and what is screened: a replay must not guess again.
     """
     images, config, device, progress, split = plan.images, plan.config, plan.device, plan.progress, plan.split
     # of a large set each network holds some hundred megabytes of what it learns from
@@ -227,7 +227,8 @@ def learn(plan: Plan, real: RealAnswers, jury: PreparedJury | None) -> Learned:
         encoding="encoder" in needs_of(config),
     )
     source = prepare_source(split, config, context)
-    plan = replace(plan, config=config)
+    screen = screen_that_pays(config, real, source, jury.recogniser)
+    plan = replace(plan, config=replace(config, search=replace(config.search, screen=screen)))
     return Learned(**_fields(plan), real=real, cells=cells, jury=jury, source=source, context=context)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -17,8 +18,9 @@ from diffgen.comparison.plan import Learned, Prepared
 from diffgen.comparison.preflight import RealAnswers
 from diffgen.comparison.requirements import asks_filters_in_search
 from diffgen.comparison.verdicts import seed_labels
-from diffgen.config import roles
+from diffgen.config import CompareConfig, roles
 from diffgen.errors import RunError
+from diffgen.features.jury import Recogniser
 from diffgen.filters import RecognitionFilter
 from diffgen.models.patience import impatient
 from diffgen.numerics import all_threads, torch_threads
@@ -35,11 +37,16 @@ from diffgen.search.proposal_check import check_proposal
 from diffgen.search.screen import Accepts
 from diffgen.search.staging import Stages, most_apart
 from diffgen.sources.base import ImageSource
+from diffgen.sources.space import random_genes
 from diffgen.techniques import TECHNIQUES, RealImages, TechniqueContext, make, technique_class
 from diffgen.types import BoolArray, ImageSet, Int64Array
 
 _PROBES = 8
 _SMALL = 3 * 32 * 32  # values of a picture; docs/decisions/055
+_TIMED = 64  # pictures
+# Times that drawing and recognising a picture takes, from which on models are worth screening for: it costs some ten of
+# these a query, and finds in one query what five or six find without it (docs/decisions/059).
+_PAYS = 2.5
 
 
 @dataclass
@@ -247,6 +254,28 @@ class _Examination:
             return accepted
         accepted[rows] = self._pipeline.violation(images[torch.from_numpy(rows).to(images.device)], known) == 0
         return accepted
+
+
+def screen_that_pays(
+    config: CompareConfig, real: RealAnswers, source: ImageSource, recogniser: Recogniser | None
+) -> Literal["auto", "both", "pictures", "none"]:
+    """What is looked at before the models are asked, where nobody has said it.
+
+    In equal queries screening always pays. In equal seconds it does where the models take long enough; how long it
+    takes itself is measured on a batch of pictures that is drawn and shown to the jury.
+    """
+    asked, times = config.search.screen, real.milliseconds
+    if asked != "auto" or config.budget.seconds is None or times is None or None in times or source.source is None:
+        return "both" if asked == "auto" else asked
+    genes = random_genes(source.source.space, _TIMED, torch.Generator().manual_seed(0))
+    taken = []
+    for _ in range(2):  # the first one warms up
+        start = time.perf_counter()
+        pictures = source.source.draw(genes)
+        if recogniser is not None:
+            recogniser.read(pictures)
+        taken.append((time.perf_counter() - start) * 1000 / _TIMED)
+    return "both" if sum(each for each in times if each is not None) >= _PAYS * taken[-1] else "none"
 
 
 def try_out_technique(learned: Learned) -> None:

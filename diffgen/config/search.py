@@ -54,10 +54,11 @@ class SearchConfig:
         "How a generation is shared out among offspring and newcomers: by what each brought lately, where pictures are "
         "made from real images (auto), or not at all, all being offspring (none), as published.",
     )
-    screen: Literal["auto", "pictures", "none"] = setting(
+    screen: Literal["auto", "both", "pictures", "none"] = setting(
         "auto",
         "What is looked at before the models are asked, where pictures are made from real images: genes, by a forest "
-        "that learns from the answers, and pictures, by filters and jury (auto); pictures alone; or nothing.",
+        "that learns from the answers, and pictures, by filters and jury (both); pictures alone; or nothing (none). "
+        "auto: both, but nothing where looking would use up a budget in seconds, since the models are quicker.",
     )
     objectives: Literal["both", "divergence", "diversity"] = setting(
         "both", "Search for both, or for one of them alone (paper, Table 3).", option="--objectives"

@@ -48,7 +48,7 @@ class SeedsAndOperators(WithCategories):
     """Strengths, then the row of the seed, the row of another image, and the operator of every step.
 
     The strengths of every step are continuous from -1 to 1. Any step but the first may do nothing, its operator then
-    is the number of operators; half of what is drawn does, so that single operators are as frequent as composed ones.
+    is the number of operators; each does in half of what is drawn.
 
     Args:
         rows: number of seeds.

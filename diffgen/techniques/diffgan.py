@@ -101,7 +101,7 @@ class DiffGan(Technique):
         if config.sharing == "auto" and problem.space.real and config.screen != "none":
             finds = None if context.near_duplicate is None else SeedFinds(archive, context.near_duplicate)
             screen = Screen(
-                problem.space, context.need_real().answers, context.accepts, finds, learns=config.screen == "auto"
+                problem.space, context.need_real().answers, context.accepts, finds, learns=config.screen != "pictures"
             )
         self._search = Nsga2Search(problem, config, seed=context.seed, screen=screen)
 
