@@ -71,6 +71,10 @@ WAYS = {
     "seeds": ("--source", "seeds"),
     **{name: ("--technique", name) for name in OTHERS},
     # ablations
+    "genes-unscreened": ("--set", "search.screen=pictures"),
+    "unscreened": ("--set", "search.screen=none"),
+    "divergence-alone": ("--objectives", "divergence"),
+    "diversity-alone": ("--objectives", "diversity"),
     **{
         f"no-{name}{whose}": _operators(other for other in usual if other != name)
         for whose, usual in _USUAL.items()
@@ -78,7 +82,7 @@ WAYS = {
     },
     "every-operator": _operators(OPERATORS),
 }
-STANDARD = ("default", "gan", "seeds", "real_data", "random_latent", "dflare", "drfuzz")
+STANDARD = ("default", "random_seeds", "gan", "seeds", "real_data", "random_latent", "dflare", "drfuzz")
 _WARMING = "64q"
 _CLOCK_LIMIT = 20  # times its processor seconds: so long may a cold command last by the clock, on a busy machine
 

@@ -132,7 +132,6 @@ def test_same_seed_same_run_and_nothing_is_trained_again(
     finished: CompareResult, model_files: dict[str, Path], small_config: CompareConfig, tmp_path: Path
 ) -> None:
     listener = Recording()
-    before = sorted(cache.cache_folder().rglob("*.safetensors"))
     again = compare(
         model_files["a"],
         model_files["b"],
@@ -141,7 +140,6 @@ def test_same_seed_same_run_and_nothing_is_trained_again(
         output=tmp_path / "again",
         events=listener,
     )
-    assert sorted(cache.cache_folder().rglob("*.safetensors")) == before
     trainings = ("Training", "Learning")
     assert [stage for stage in listener.totals if stage.startswith(trainings)] == []
     assert np.array_equal(stored_images(again.run), stored_images(finished.run))
