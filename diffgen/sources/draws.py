@@ -12,13 +12,7 @@ Values = NDArray[Any]
 
 
 class Draws(Protocol):
-    """Random numbers, each call the next ones; arrays of floats or whole numbers.
-
-    Attributes:
-        searching: whether a search draws, and not who wants a rate that speaks of the models alone.
-    """
-
-    searching: bool
+    """Random numbers, each call the next ones; arrays of floats or whole numbers."""
 
     def normal(self, count: int, columns: int) -> Values:
         """(count, columns) from N(0, 1)."""
@@ -43,8 +37,6 @@ class Draws(Protocol):
 class NumpyDraws:
     """float64 from a numpy generator; what a search begins with."""
 
-    searching = True
-
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
 
@@ -63,8 +55,6 @@ class NumpyDraws:
 
 class TorchDraws:
     """float32 from a generator of torch's; what random genes come from."""
-
-    searching = True
 
     def __init__(self, rng: torch.Generator) -> None:
         self._rng = rng
@@ -95,8 +85,6 @@ class UnsearchedDraws:
         seed: 0 or more.
         weights: how frequent each category of a column is, or None: all are equally frequent.
     """
-
-    searching = False
 
     def __init__(self, seed: int, weights: Values | None = None) -> None:
         values, categories = np.random.SeedSequence(seed).spawn(2)

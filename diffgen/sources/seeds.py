@@ -39,7 +39,6 @@ from diffgen.types import Int64Array, UInt8Array
 
 Weights = NDArray[np.float64]
 
-_UNSEARCHED_STEPS = 2
 _BELIEF = 2.0  # pictures that the mean of all seeds speaks for, where a seed is judged by its own
 _OTHER_SEED = 0.9  # share of what is mutated that gets another seed; more of seeds that promise less than the mean
 
@@ -48,7 +47,7 @@ class SeedsAndOperators(WithCategories):
     """Strengths, then the row of the seed, the row of another image, and the operator of every step.
 
     The strengths of every step are continuous from -1 to 1. Any step but the first may do nothing, its operator then
-    is the number of operators; each does in half of what is drawn.
+    is the number of operators; half of what is drawn does, so that single operators are as frequent as composed ones.
 
     Args:
         rows: number of seeds.
@@ -109,19 +108,15 @@ class SeedsAndOperators(WithCategories):
         return SeedsAndOperators(self.categories[0], self.operators, self.steps, self._weights)
 
     def sample(self, count: int, draws: Draws) -> Genes:
-        """Random genes; the draws say whether some seeds go before others.
-
-        Where nothing is searched there are two steps at most: a rate hangs on how far pictures are changed, and must
-        not move with a setting of the search.
-        """
+        """Random genes; the draws say whether some seeds go before others."""
         values = self.inner.sample(count, draws)
         rows = draws.preferred(count, self._weights * self._promise())
         others = draws.categories(count, self.categories[1])
         # numbers beyond the operators' stand for none
         chosen = [draws.categories(count, self.operators)]
-        steps = self.steps if draws.searching else min(self.steps, _UNSEARCHED_STEPS)
-        chosen += [np.minimum(draws.categories(count, 2 * self.operators), self.operators) for _ in range(steps - 1)]
-        chosen += [np.full(count, self.operators)] * (self.steps - steps)
+        chosen += [
+            np.minimum(draws.categories(count, 2 * self.operators), self.operators) for _ in range(self.steps - 1)
+        ]
         return np.column_stack([values, *(each.astype(values.dtype) for each in (rows, others, *chosen))])
 
     def mutate(self, genes: Genes, how: Mutating, rng: np.random.Generator) -> Genes:
@@ -170,7 +165,7 @@ class SeedsSettings:
         f"trained for them ({_named(lambda each: each.learned)}), and of grey images not those that happen to "
         f"photographs ({_named(lambda each: each.photographic)}).",
     )
-    steps: int = setting(4, "How many operators are applied to an image at most, one after the other.", ge=1, le=8)
+    steps: int = setting(2, "How many operators are applied to an image at most, one after the other.", ge=1, le=8)
     explain: float = setting(
         0.25,
         "Pictures that the models are asked about after the search, for curves of each operator, as a share of the "

@@ -133,7 +133,7 @@ def test_every_option_and_setting_is_in_one_help_or_the_other(capsys: pytest.Cap
         name = each.option or each.key
         assert f"{name}" in shown["--help-all"]
         assert (f"  {name} " in shown["--help"]) == (each.option is not None and each.common), name
-    assert "search.drfuzz.mutants=10" in shown["--help-all"] and "source.seeds.steps=4" in shown["--help-all"]
+    assert "search.drfuzz.mutants=10" in shown["--help-all"] and "source.seeds.steps=2" in shown["--help-all"]
     assert len(re.findall(r"^  --?\w", shown["--help"], re.MULTILINE)) <= 26
     assert "examples:" in shown["--help"]
 
