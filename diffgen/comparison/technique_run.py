@@ -265,8 +265,11 @@ def screen_that_pays(
     takes itself is measured on a batch of pictures that is drawn and shown to the jury.
     """
     asked, times = config.search.screen, real.milliseconds
-    if asked != "auto" or config.budget.seconds is None or times is None or None in times or source.source is None:
+    # a pipeline may take a minute for what is drawn here, and is never screened
+    screened = source.source is not None and source.source.space.real
+    if asked != "auto" or not screened or config.budget.seconds is None or times is None or None in times:
         return "both" if asked == "auto" else asked
+    assert source.source is not None
     genes = random_genes(source.source.space, _TIMED, torch.Generator().manual_seed(0))
     taken = []
     for _ in range(2):  # the first one warms up
