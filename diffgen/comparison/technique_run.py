@@ -195,8 +195,8 @@ def make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> SearchL
         )
     )
     examination = _Examination(prepared) if filters_are_asked(prepared) else None
-    guided = asks_filters_in_search(config)
-    context = _context(prepared, archive, memory, examination.accepts if examination is not None and guided else None)
+    accepts = examination.accepts if examination is not None and asks_filters_in_search(config) else None
+    context = _context(prepared, archive, memory, accepts)
     evaluator = Evaluator(
         prepared.models,
         archive=archive,
@@ -257,28 +257,30 @@ class _Examination:
 
 
 def screen_that_pays(
-    config: CompareConfig, real: RealAnswers, source: ImageSource, recogniser: Recogniser | None
+    config: CompareConfig, real: RealAnswers, made: ImageSource, recogniser: Recogniser | None
 ) -> Literal["auto", "both", "pictures", "none"]:
-    """What is looked at before the models are asked, where nobody has said it.
+    """What a search looks at before the models are asked, where nobody has said it.
 
     In equal queries screening always pays. In equal seconds it does where the models take long enough; how long it
     takes itself is measured on a batch of pictures that is drawn and shown to the jury.
+
+    Returns:
+        "auto" where nothing is screened, whatever is said: pictures are not made from real images.
     """
-    asked, times = config.search.screen, real.milliseconds
-    # a pipeline may take a minute for what is drawn here, and is never screened
-    screened = source.source is not None and source.source.space.real
-    if asked != "auto" or not screened or config.budget.seconds is None or times is None or None in times:
-        return "both" if asked == "auto" else asked
-    assert source.source is not None
-    genes = random_genes(source.source.space, _TIMED, torch.Generator().manual_seed(0))
-    taken = []
+    source, times = made.source, real.milliseconds
+    if config.search.screen != "auto" or source is None or not source.space.real:
+        return config.search.screen
+    if config.budget.seconds is None or times is None or None in times:
+        return "both"
+    genes = random_genes(source.space, _TIMED, torch.Generator().manual_seed(0))
+    took = 0.0
     for _ in range(2):  # the first one warms up
         start = time.perf_counter()
-        pictures = source.source.draw(genes)
+        pictures = source.draw(genes)
         if recogniser is not None:
             recogniser.read(pictures)
-        taken.append((time.perf_counter() - start) * 1000 / _TIMED)
-    return "both" if sum(each for each in times if each is not None) >= _PAYS * taken[-1] else "none"
+        took = (time.perf_counter() - start) * 1000 / _TIMED
+    return "both" if sum(each or 0.0 for each in times) >= _PAYS * took else "none"
 
 
 def try_out_technique(learned: Learned) -> None:

@@ -239,16 +239,14 @@ class RayPool:
     def __init__(self, cluster: Cluster, cores: float, gpus: float, *, begins_again: bool = False) -> None:
         self._cluster, self._ray = cluster, cluster.ray
         again = _AGAIN if begins_again else 0
-        self._cores, self._options = (
-            cores,
-            {
-                "num_gpus": gpus,
-                "max_restarts": again,
-                "max_task_retries": again,
-                "scheduling_strategy": "SPREAD",
-                "concurrency_groups": _GROUPS,
-            },
-        )
+        self._cores = cores
+        self._options = {
+            "num_gpus": gpus,
+            "max_restarts": again,
+            "max_task_retries": again,
+            "scheduling_strategy": "SPREAD",
+            "concurrency_groups": _GROUPS,
+        }
         self._actors: dict[int, Any] = {}
         self._asked: dict[Any, int] = {}  # what was asked of an actor -> its number
         self._replaced: set[int] = set()

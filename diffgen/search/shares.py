@@ -90,24 +90,21 @@ class Shares:
     def _screened(
         self, screen: Screen, parents: Population, count: int, rng: np.random.Generator
     ) -> dict[str, torch.Tensor]:
-        new, passed, others, left = NewGenes(parents["X"]), [], [], count
+        """New individuals whose pictures passed, and where these are too few, of the first that were drawn."""
+        new, parts, others, left = NewGenes(parents["X"]), list[dict[str, torch.Tensor]](), None, count
         for _ in range(_ROUNDS):
             X, arms = self._filled(parents, new, left * screen.candidates, rng)
-            if not len(X):
+            if left == 0 or len(X) == 0:
                 break
             rows = torch.from_numpy(screen.best(X.numpy(), left, rng))
             drawn = {"X": X[rows], "arm": arms[rows], "images": self._problem.pictures(X[rows])}
             passes = torch.from_numpy(screen.passes(drawn["X"].numpy(), drawn["images"]))
-            passed.append(rows_of(drawn, passes))
-            others.append(rows_of(drawn, ~passes))
+            parts.append(rows_of(drawn, passes))
+            others = rows_of(drawn, ~passes) if others is None else others
             left -= int(passes.sum())
-            if left == 0:
-                break
-        return (
-            {name: torch.cat([each[name] for each in [*passed, *others]])[:count] for name in passed[0]}
-            if passed
-            else {"X": parents["X"][:0]}
-        )
+        if others is None:
+            return {"X": parents["X"][:0]}
+        return {name: torch.cat([each[name] for each in (*parts, others)])[:count] for name in others}
 
     def _filled(
         self, parents: Population, new: NewGenes, count: int, rng: np.random.Generator

@@ -78,8 +78,10 @@ class SeedsAndOperators(WithCategories):
         return np.rint(genes[:, self.continuous]).astype(np.int64)
 
     def features(self, genes: Genes) -> NDArray[np.float32]:
-        """Of each operator the sum of its strengths, whatever its place; how many there are; the first two of them; and
-        tries and worth of the seed until now.
+        """See the base class: what is done to the image whatever the order, and what came of its pictures until now.
+
+        That is the sum of each operator's first strengths, how many operators there are, the first two of them, and the
+        tries and the worth of the seed.
         """
         operators = np.rint(genes[:, self.continuous + 2 :]).astype(np.int64)
         used = operators < self.operators

@@ -27,7 +27,8 @@ to its shell, every offspring is mutated in a tenth of its genes, the archive is
 when it has grown by a fifth, and noise points, which are the novel ones, stand for themselves. The population is larger
 and shared out among the ordered label pairs (``diffgen.search.survival``): without that it gathers around few
 disagreements. A trigger that the validity filters reject loses against everything else: without that the search drifts
-to pictures of nothing, since those are far from all others and divide the models well.
+to pictures of nothing, since those are far from all others and divide the models well. Where pictures are made from
+real images, many candidates are made for each, and screened before the models are asked (``diffgen.search.screen``).
 """
 
 from __future__ import annotations

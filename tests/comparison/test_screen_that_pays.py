@@ -35,3 +35,8 @@ def test_seconds_are_not_spent_on_looking_where_models_are_quicker(
     config = CompareConfig(budget=Budget.parse(budget), search=SearchConfig(screen=asked))
     real = SimpleNamespace(milliseconds=times)
     assert screen_that_pays(config, real, ImageSource(source, real=True), None) == settled
+
+
+def test_nothing_is_settled_where_nothing_is_screened() -> None:
+    real, config = SimpleNamespace(milliseconds=(1e6, 1e6)), CompareConfig(budget=Budget.parse("60s"))
+    assert screen_that_pays(config, real, ImageSource(), None) == "auto"
