@@ -28,7 +28,8 @@ _MONO = [Font(name) for name in ("ui-monospace", "SFMono-Regular", "Menlo", "Con
 _READ_OUT = "element.setAttribute('role', 'status'); element.setAttribute('aria-atomic', 'true');"
 # what the address begins with is read here, and written by assets/history.js
 _TAB_IN_ADDRESS = "() => location.hash.slice(1)"
-_ARRIVED, _CHOSEN = (f"() => window.dispatchEvent(new Event('dg-{each}'))" for each in ("arrived", "run"))
+_ARRIVED = "(tab) => window.dispatchEvent(new CustomEvent('dg-arrived', {detail: tab}))"
+_CHOSEN = "() => window.dispatchEvent(new Event('dg-run'))"
 
 # before there is a chosen run: the address still says which
 _WITHOUT_TOKEN = """() => {
@@ -158,8 +159,7 @@ def build(shared: Shared) -> gr.Blocks:
             running = [name for name in names[:20] if shared.status(name) in ("running", "starting")]
             chosen = wanted if wanted in names else next(iter([*running, *names]), None)
             usual = "live" if chosen in running else ""
-            selected = tab if tab in shown else usual
-            return gr.Dropdown(choices=names, value=chosen), gr.Tabs(selected=selected) if selected else gr.skip()
+            return gr.Dropdown(choices=names, value=chosen), tab if tab in shown else usual
 
         def again(chosen: str | None, known: list[list[str]]) -> tuple[Any, list[list[str]], Markup]:
             states = [[*each] for each in shared.states(chosen)]
@@ -171,8 +171,8 @@ def build(shared: Shared) -> gr.Blocks:
                 changed = gr.Dropdown(choices=names) if names != [name for name, _ in known] else gr.skip()
             return changed, states, _status(shared, chosen)
 
-        arrived = page.load(arrive, [wanted_tab], [run, tabs], api_name=False, js=_TAB_IN_ADDRESS)
-        arrived.then(None, None, None, js=_ARRIVED)
+        arrived = page.load(arrive, [wanted_tab], [run, wanted_tab], api_name=False, js=_TAB_IN_ADDRESS)
+        arrived.then(None, [wanted_tab], None, js=_ARRIVED)
         page.load(None, None, None, js=_WITHOUT_TOKEN)
         timer.tick(again, [run, listed], [run, listed, state], **QUIET)
         run.change(lambda name: _status(shared, name), [run], [state], **{**EACH, "api_name": "status"})

@@ -4,7 +4,7 @@
   const ON_ITS_WAY = 3000; // ms until what the browser went to is there
   const tabOf = () => document.querySelector('#dg-tabs [role=tab][aria-selected=true]')?.dataset.tabId;
   const runOf = () => document.querySelector('#dg-run input').value;
-  let tab, waits, going = 0;
+  let tab, waits, going = 0, entered = false;
 
   function write(how) {
     const at = new URL(location);
@@ -19,8 +19,15 @@
     waits = setTimeout(write, TOGETHER, 'pushState');
   }
 
-  // until then the address says what is wanted
-  window.addEventListener('dg-arrived', () => {
+  // until then the address says what is wanted, unless the user has entered a tab meanwhile
+  const enters = ({target}) => { entered ||= target.closest('#dg-tabs [role=tab]') !== null; };
+  document.addEventListener('click', enters);
+  window.addEventListener('dg-arrived', async ({detail}) => {
+    document.removeEventListener('click', enters);
+    if (detail && !entered) {
+      document.querySelector(`#dg-tabs [role=tab][aria-selected][data-tab-id=${detail}]`).click();
+      await new Promise((on) => setTimeout(on));
+    }
     tab = tabOf();
     write('replaceState');
     window.addEventListener('dg-run', note);
