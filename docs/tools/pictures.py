@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import base64
 import io
+import math
 import shutil
 from collections.abc import Iterator
 from html import escape
@@ -67,6 +68,17 @@ class Card:
         """A filled box."""
         place = f'x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="{radius:g}"'
         self._parts.append(f'<rect {place} fill="{colour}"/>')
+
+    def arrow(self, x: float, y: float, to_x: float, to_y: float) -> None:
+        """An arrow, level or upright or slanting."""
+        length = math.hypot(to_x - x, to_y - y)
+        ahead = (to_x - x) / length, (to_y - y) / length
+        back = to_x - 9 * ahead[0], to_y - 9 * ahead[1]
+        corners = [(to_x, to_y), *((back[0] - side * ahead[1], back[1] + side * ahead[0]) for side in (4.5, -4.5))]
+        line = f'x1="{x:g}" y1="{y:g}" x2="{back[0]:g}" y2="{back[1]:g}"'
+        self._parts.append(f'<line {line} stroke="{MUTED}" stroke-width="1.6"/>')
+        points = " ".join(f"{one:g},{other:g}" for one, other in corners)
+        self._parts.append(f'<polygon points="{points}" fill="{MUTED}"/>')
 
     def image(self, x: float, y: float, side: float, image: UInt8Array) -> None:
         """A picture, uint8 (C, H, W), in a square."""
@@ -149,7 +161,7 @@ def _varied(data: ReportData) -> Iterator[Picture]:
     used: set[int] = set()
     for verdict in _VERDICTS:
         sure = [each for group in data.groups if group.verdict == verdict for each in group.pictures]
-        sure = sorted(sure, key=lambda each: -each.scores["jury"])
+        sure = sorted(sure, key=lambda each: -each.scores.get("jury", 0.0))
         free = [(shown.count(_named(each)), place) for place, each in enumerate(sure) if each.identifier not in used]
         picture = sure[min(free)[1]]
         shown.append(_named(picture))
@@ -239,16 +251,21 @@ def shrink(data: ReportData) -> Card:
     return card
 
 
+_JUDGED_ON = {
+    "random": "kinds it has seen",
+    "by behaviour": "kinds it has not",
+    "by real image": "real images it has not",
+}
+
+
 def select(data: ReportData) -> Card:
     """What the selector is worth, and behaviours in which it trusts one model."""
     assert data.selection is not None
-    random, kinds, images = data.selection.about["on_triggers"]
-    bars = (
-        ("always the better model", random["majority"], MUTED),
-        ("selector, kinds it has seen", random["accuracy"], STATUS["PASS"]),
-        ("selector, kinds it has not", kinds["accuracy"], STATUS["WARN"]),
-        ("selector, real images it has not", images["accuracy"], STATUS["WARN"]),
-    )
+    judged = data.selection.about["on_triggers"]
+    bars = [("always the better model", judged[0]["majority"], MUTED)]
+    for each in judged:
+        colour = STATUS["PASS" if each["name"] == "random" else "WARN"]
+        bars.append((f"selector, {_JUDGED_ON[each['name']]}", each["accuracy"], colour))
     card = Card(232, "How often the chosen model is right, and behaviours in which one model is to be trusted.")
     card.text(_EDGE, 34, "Right model chosen, of 100 finds", size=14, bold=True)
     for place, (name, share, colour) in enumerate(bars):

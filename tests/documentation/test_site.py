@@ -23,6 +23,6 @@ def test_the_site_is_built_without_a_warning(repository: Path, tmp_path: Path) -
     done = subprocess.run([*command, "docs", site], cwd=repository, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert list(problems(site)) == []
-    for notebook in ("own-models", "quantized", "selector", "technique"):
+    for notebook in ("own-models", "published", "quantized", "selector", "technique"):
         page = (site / "tutorials" / f"{notebook}.html").read_text(encoding="utf-8")
         assert "cell_output" in page
