@@ -55,6 +55,7 @@ from diffgen.features.cells import Cells
 from diffgen.labels.store import UNLABELLED
 from diffgen.metrics.geometric_diversity import equal_subsets
 from diffgen.metrics.intervals import exact_interval
+from diffgen.metrics.pixel_entropy import pixel_entropy
 from diffgen.pool.calls import Ended, Function
 from diffgen.pool.processes import Processes
 from diffgen.runs.files import write_json, write_text, write_whole
@@ -66,7 +67,7 @@ from diffgen.selector.forest import fit_forest
 from diffgen.sources.base import FamilyContext
 from diffgen.sources.registry import SOURCES
 from diffgen.techniques import TECHNIQUES, technique_class
-from diffgen.types import Int64Array, UInt8Array
+from diffgen.types import Int64Array
 from diffgen.workflows.compare import compare
 from diffgen.workflows.label import read_valid_triggers
 from diffgen.workflows.resume import resume
@@ -101,27 +102,6 @@ FIGURES = {
     "selector": "selector, balanced accuracy",
     "selector_plain": "selector, accuracy",
 }
-
-
-def pixel_entropy(images: UInt8Array) -> float:
-    """Entropy of the pixel values of all images together, each value taken as a count (DiffGAN, section 5.2).
-
-    It is no diversity of images: it grows with the number of inked pixels, and a set of copies scores as high as a
-    set of different images. It is here so that published figures can be compared with.
-
-    Args:
-        images: uint8 (N, C, H, W).
-
-    Returns:
-        nats; 0 for no images and for black ones.
-    """
-    levels = np.bincount(images.reshape(-1), minlength=256).astype(np.float64)
-    total = float(levels @ np.arange(256))
-    if total == 0:
-        return 0.0
-    # all pixels of one grey level have the same share
-    shares = np.arange(1, 256) / total
-    return float(-(levels[1:] * shares * np.log(shares)).sum())
 
 
 def figures(run: Path, data: str, training: str | None) -> dict[str, Any]:

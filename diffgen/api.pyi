@@ -89,7 +89,7 @@ from .workflows.label import label_counts as label_counts
 from .workflows.label import label_export as label_export
 from .workflows.label import label_import as label_import
 from .workflows.label import label_intended as label_intended
-from .workflows.label import label_oracle as label_oracle
+from .workflows.label_oracle import label_oracle as label_oracle
 from .workflows.listing import RunLine as RunLine
 from .workflows.listing import delete_run as delete_run
 from .workflows.listing import describe_run as describe_run

@@ -24,10 +24,24 @@ from torch.nn.utils.parametrizations import spectral_norm
 from diffgen.errors import UserError
 
 SUPPORTED_SIZES = (28, 32, 64)
+_FEWEST = 100  # real images
 # From this side on there is one more step of doubling and halving, so that the smallest feature map stays 8x8.
 _THREE_STEPS = 64
 # Where torch keeps the weight of a layer under spectral normalisation.
 _PARAMETRISED = "parametrizations.weight"
+
+
+def check_count(images: int) -> None:
+    """See that there are real images enough for a GAN to learn from.
+
+    Raises:
+        UserError: there are not.
+    """
+    if images < _FEWEST:
+        raise UserError(
+            f"The data have {images:,} images, and a GAN takes {_FEWEST} at least, or it learns them by heart; give "
+            "more, or search from the real images themselves (--preset default)."
+        )
 
 
 def check_image_shape(image_shape: tuple[int, int, int]) -> None:

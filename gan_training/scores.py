@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -248,3 +249,14 @@ def _encode(draw: Draw, extractor: FeatureExtractor, count: int, rng: torch.Gene
 def _in_double(features: torch.Tensor) -> torch.Tensor:
     """float64, on the CPU where the device has none."""
     return (features.cpu() if features.device.type == "mps" else features).double()
+
+
+_LEAST = 1e-5  # an unbiased KID of GANs that are as good as they get scatters around 0
+
+
+def objective(scores: Mapping[str, float]) -> float:
+    """FID and KID together: the logarithm of their product, so that halving either is worth the same.
+
+    The paper minimizes both (DiffGAN, section 3.2) and does not say how one is weighed against the other.
+    """
+    return math.log(max(scores["fid"], _LEAST)) + math.log(max(scores["kid"], _LEAST))

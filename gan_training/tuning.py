@@ -1,8 +1,9 @@
-"""Search for the settings of a GAN with Optuna: one objective, the kernel inception distance of the finished GAN.
+"""Search for the settings of a GAN with Optuna: one objective, FID and KID of the finished GAN together.
 
 The sampler is TPE (Bergstra et al. 2011), the pruner the median rule: a trial ends when its KID at some measurement
 of the collapse guard is worse than that of half of the trials before at the same share of their training. One
-objective, because Optuna prunes in such studies only; the Fréchet distance is kept beside it. Everything is stored
+objective (:func:`diffgen.gan_training.tuning_outcome.objective`), because Optuna prunes in such studies only, and
+because two would leave open which GAN is kept. Everything is stored
 after every step, so that a killed study goes on, and several processes can work on one.
 """
 
@@ -12,9 +13,11 @@ import contextlib
 import hashlib
 import json
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -29,8 +32,9 @@ from safetensors import SafetensorError
 from diffgen.config import GanConfig, TuningConfig
 from diffgen.errors import RunError, UserError
 from diffgen.events import Progress
+from diffgen.gan_training.scores import objective
 from diffgen.gan_training.study_storage import open_storage
-from diffgen.gan_training.tuning_outcome import CHECKPOINT, finished, own_values, quiet, rank, suggest
+from diffgen.gan_training.tuning_outcome import CHECKPOINT, Trial, finished, own_values, quiet, rank, suggest
 from diffgen.runs.lock import RunLock, check_free
 
 # a trial that has said nothing of itself for so long was killed before it began
@@ -102,7 +106,7 @@ class SeededByTrial(BaseSampler):
 
 
 # Trials of one study share objective and space; another meaning of either needs another number here.
-_FORMAT = "diffgen-gan-study-3"
+_FORMAT = "diffgen-gan-study-4"
 _STARTUP = 4  # trials at most that are drawn at random before the sampler learns from them, and before any is pruned
 _WARM_UP = 2  # measurements at most that a trial gets before it may be pruned
 _PATIENCE = 120.0  # seconds; another process begins its trial in much less
@@ -120,7 +124,7 @@ class Evaluate(Protocol):
             report: to be told the number of every measurement and its KID; raises to prune the trial.
 
         Returns:
-            scores, ``kid`` among them, and ``collapsed``: 1 for a GAN that the collapse guard finds no good.
+            scores, ``fid`` and ``kid`` among them, and ``collapsed``: 1 for a GAN that the guard finds no good.
 
         Raises:
             RunError: the training diverged; no other trial is touched by it.
@@ -139,7 +143,9 @@ def run_trials(
     journal: Path,
     progress: Progress | None = None,
 ) -> optuna.Study:
-    """Run trials until the study has as many as asked for; those that it already has are counted.
+    """Run trials until the study has as many as asked for, or the time for them is up; those that it has are counted.
+
+    However short the time, one trial comes to its end.
 
     Other processes may still work on the last ones; :func:`diffgen.gan_training.tuning_outcome.outcome` says what came
     of all.
@@ -181,7 +187,7 @@ def _begins(study: optuna.Study, space: TuningConfig, turn: RunLock, work: _Work
     """
     with turn:  # until the trial has begun
         running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-        if len(finished(study)) + len(running) >= space.trials:
+        if len(finished(study)) + len(running) >= space.trials or work.late:
             return False
         try:
             study.optimize(work, n_trials=1, catch=(_TrialFailed,))
@@ -215,10 +221,17 @@ class _Work:
     ) -> None:
         self._study, self._evaluate, self._base, self._space = study, evaluate, base, space
         self._images, self._folder, self._turn, self._progress = images, folder, turn, progress
-        self._number = -1
+        self._number, self._began = -1, time.monotonic()
         # a study in another storage has the same name when it searches for the same
         digest = hashlib.sha256(f"{study.study_name},{space.storage}".encode()).hexdigest()
         self._prefix = digest[:16]
+
+    @property
+    def late(self) -> bool:
+        """Whether the time for tuning is used up, and there is a GAN to keep."""
+        limit = self._space.seconds
+        ended = limit is not None and time.monotonic() - self._began > limit
+        return ended and any(trial.scores for trial in finished(self._study))
 
     def __call__(self, trial: optuna.Trial) -> float:
         self._turn.release()  # the trial counts as under way
@@ -231,7 +244,7 @@ class _Work:
                 # said only now: whoever reads it may look at the lock
                 trial.set_user_attr("folder", str(place.absolute()))
                 trial.set_user_attr("host", socket.gethostname())
-                scores = self._evaluate(config, place / CHECKPOINT, lambda number, kid: _report(trial, number, kid))
+                scores = self._evaluate(config, place / CHECKPOINT, partial(self._report, trial))
         except (RunError, torch.OutOfMemoryError) as error:
             if isinstance(error.__cause__, OSError | SafetensorError):
                 raise  # the disk is full or gone: no fault of these settings
@@ -243,7 +256,12 @@ class _Work:
             raise
         for name, value in scores.items():
             trial.set_user_attr(name, value)
-        return scores["kid"]
+        return objective(scores)
+
+    def _report(self, trial: optuna.Trial, number: int, kid: float) -> None:
+        trial.report(kid, number)
+        if self.late or trial.should_prune():
+            raise optuna.TrialPruned
 
     def tell(self) -> None:
         """Say how the trial ended, and remove the GANs of all but the best."""
@@ -251,23 +269,21 @@ class _Work:
         last = trials.get(self._number)
         if last is None:  # its heartbeat had stopped, and another process gave it up
             return
-        best = min((trial for trial in trials.values() if trial.kid is not None), key=rank, default=None)
+        best = min((trial for trial in trials.values() if trial.objective is not None), key=rank, default=None)
         said = f"Trial {last.number + 1} ({len(trials)} of {self._space.trials} finished, {last.seconds:.0f} s): "
-        said += f"KID {last.kid:.5f}, FID {last.scores['fid']:.2f}" if last.kid is not None else last.state
+        said += _in_words(last) if last.scores else last.state
         if last.error:
             said += f" ({last.error})"
         if best is not None:
-            said += f"; best is trial {best.number + 1} with KID {best.kid:.5f}"
+            said += f"; best is trial {best.number + 1} with {_in_words(best)}"
         self._progress.say(said + ".")
         for trial in self._study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
             if best is None or trial.number != best.number:
                 _remove(Path(trial.user_attrs["folder"]))
 
 
-def _report(trial: optuna.Trial, number: int, kid: float) -> None:
-    trial.report(kid, number)
-    if trial.should_prune():
-        raise optuna.TrialPruned
+def _in_words(trial: Trial) -> str:
+    return f"FID {trial.scores['fid']:.2f} and KID {trial.scores['kid']:.5f}"
 
 
 def _remove(place: Path) -> None:

@@ -14,6 +14,7 @@ from optuna.trial import BaseTrial, FixedTrial, TrialState
 
 from diffgen.config import GanConfig
 from diffgen.errors import RunError
+from diffgen.gan_training.scores import objective
 from diffgen.gan_training.trainer import number_of_steps
 
 
@@ -92,9 +93,9 @@ class Trial:
     error: str | None = None
 
     @property
-    def kid(self) -> float | None:
-        """The objective."""
-        return self.scores.get("kid")
+    def objective(self) -> float | None:
+        """What is minimized, or None: it did not come to an end."""
+        return objective(self.scores) if self.scores else None
 
 
 @dataclass(frozen=True)
@@ -104,9 +105,9 @@ class Tuned:
     Attributes:
         study: its name in the storage.
         trials: finished ones, in their order.
-        best: number of the complete trial with the lowest KID, of those that have not collapsed if there are any.
-        importance: setting -> share of the variation in KID that it explains (PED-ANOVA, Watanabe et al. 2023); empty
-            when there are too few complete trials to say.
+        best: number of the complete trial with the lowest objective, of those that have not collapsed if there are any.
+        importance: setting -> share of the variation in the objective that it explains (PED-ANOVA, Watanabe et al.
+            2023); empty when there are too few complete trials to say.
         config: settings of the best trial.
         checkpoint: its GAN; the file is missing when another machine trained it.
     """
@@ -148,9 +149,9 @@ def finished(study: optuna.Study) -> tuple[Trial, ...]:
 
 
 def rank(trial: Trial) -> tuple[bool, float, int]:
-    """By KID, but a GAN that the collapse guard finds no good comes after all others."""
-    assert trial.kid is not None
-    return bool(trial.scores.get("collapsed")), trial.kid, trial.number
+    """By the objective, but a GAN that the collapse guard finds no good comes after all others."""
+    assert trial.objective is not None
+    return bool(trial.scores.get("collapsed")), trial.objective, trial.number
 
 
 def outcome(study: optuna.Study, base: GanConfig, images: int) -> Tuned:
@@ -167,7 +168,7 @@ def outcome(study: optuna.Study, base: GanConfig, images: int) -> Tuned:
             f"None of the {len(trials)} trials has finished yet"
             + (f"; the last one failed: {reasons[-1]}" if reasons else "; others may still be under way.")
         )
-    number = min((trial for trial in trials if trial.kid is not None), key=rank).number
+    number = min((trial for trial in trials if trial.objective is not None), key=rank).number
     best = next(trial for trial in complete if trial.number == number)
     importance: dict[str, float] = {}
     if len(complete) >= _MIN_FOR_IMPORTANCE:

@@ -23,15 +23,15 @@ from diffgen.errors import UserError
 _EXAMPLES = """\
 diffgen compare a.pt b.onnx --data val/                 class/picture.png, ...; a zip of it
 diffgen compare a.pt b.pt --data photos/ --resize 224   pictures of any size, brought to 224x224
-diffgen compare a.pt b.onnx c.pt2 --data val/           three models at once, up to sixteen
 diffgen compare a.pt b.onnx --data val/ --budget 20000q --seed 7 -o runs/mine
-diffgen compare --config mine.toml --seed 8             settings from a file of --print-config
+diffgen compare a.pt b.onnx --data val/ --preset diffgan   GAN, search, filters, selector
 diffgen compare --resume runs/mine                      continue a run that was interrupted
 """
 _MORE = """\
 Models are TorchScript, torch.export, ONNX, Keras or TensorFlow Lite files, weights with --arch, or a
 server's address; 'diffgen inspect' finds out how one wants to be fed.
 """
+_QUICK: Layer = {"budget": "10s", "gan": {"schedule": "quick"}}
 # what may stand beside --resume, besides what is said of models
 BESIDE_RESUME = ("help", "help_all", "resume", "models", "data", "quiet", "verbose", "json", "state_file")
 
@@ -50,6 +50,7 @@ def add_parser(verbs: Any) -> None:
         "models", nargs="*", metavar="MODEL", help=f"the models' files, two to {MAX_MODELS}; called A, B, ..."
     )
     parser.add_argument("--resume", metavar="RUN", help="continue a run that was interrupted")
+    parser.add_argument("--quick", action="store_true", help="a sketch: 10 s of search, and a GAN of one minute")
     parser.set_defaults(options=add_options(parser, CompareConfig))
 
 
@@ -218,8 +219,11 @@ def run(arguments: argparse.Namespace) -> int:
             **options.events(arguments),
         )
         return _print(arguments, result)
-    file = job_from(arguments, CompareConfig)
-    config, base = config_from(arguments, file, arguments.options.settings(arguments), CompareConfig())
+    file, said = job_from(arguments, CompareConfig), arguments.options.settings(arguments)
+    if arguments.quick:
+        said = merged(_QUICK, said)
+        arguments.progress.warn("This is a sketch (--quick): it shows what a run gives, and its figures say little.")
+    config, base = config_from(arguments, file, said, CompareConfig())
     if arguments.print_config:
         print(to_toml(written(config, base), arguments), end="")
         return 0

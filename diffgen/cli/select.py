@@ -60,7 +60,7 @@ def _print(result: SelectResult) -> None:
     wrong = f"{result.both_wrong:,} {'both' if len(result.cost.models) == 2 else 'all'} wrong"
     told = labelled_by(result.sources)
     print(f"learnt from {result.examples:,} labelled triggers ({told}; {result.features}); {wrong}")
-    print(f"{'division':<16}{'accuracy':>10}{'balanced':>10}{'majority':>10}{'regret':>10}{'gain':>10}")
+    print(f"{'division':<16}{'accuracy':>10}{'balanced':>10}{'majority':>10}{'regret':>10}{'gain':>10}  95 %")
     for each in result.on_triggers:
         print(_row(each))
     for real in result.real:
@@ -76,9 +76,11 @@ def _print(result: SelectResult) -> None:
 
 
 def _row(each: Evaluation) -> str:
-    balanced = "" if each.balanced_accuracy is None else f"{each.balanced_accuracy:.3f}"
+    balanced = interval = ""
+    if each.balanced_accuracy is not None and each.balanced_interval is not None:
+        balanced, interval = f"{each.balanced_accuracy:.3f}", "  [{:.3f}, {:.3f}]".format(*each.balanced_interval)
     figures = (f"{each.accuracy:.3f}", balanced, f"{each.majority:.3f}", f"{each.regret:.3f}", f"{each.gain:+.3f}")
-    return f"{each.name:<16}" + "".join(f"{figure:>10}" for figure in figures)
+    return f"{each.name:<16}" + "".join(f"{figure:>10}" for figure in figures) + interval
 
 
 def _print_real(real: OnRealImages, models: int) -> None:

@@ -37,12 +37,13 @@ class Options:
             "--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS, options=self, help="show every option"
         )
         if kind is not None:
+            example = "search.population=200" if kind in (CompareConfig, CheckConfig) else "gan.width=32"
             parser.add_argument(
                 "--set",
                 dest="assignments",
                 action="append",
                 metavar="NAME=VALUE",
-                help="any setting that --help-all names, as in search.population=200",
+                help=f"any setting that --help-all names, as in {example}",
             )
 
     def add(self, group: Any, settings: Iterable[Setting], *, prefix: str = "", shown: bool = True) -> None:

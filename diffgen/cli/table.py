@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from diffgen.config import roles
 from diffgen.wording import percent, verdicts_rest_on
@@ -101,6 +101,18 @@ def on_real_images(
     return rows
 
 
+def _selector(about: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """What the selector of the run is worth, where it has one."""
+    rows = []
+    for each in () if about is None else about["on_triggers"]:
+        if each["balanced_accuracy"] is not None:
+            low, high = (percent(end) for end in each["balanced_interval"])
+            right = f"balanced accuracy {percent(each['balanced_accuracy'])} [{low}, {high}]"
+            plain = f"accuracy {percent(each['accuracy'])}, of always the better model {percent(each['majority'])}"
+            rows.append((f"selector, {each['name']}", f"{right}; {plain}"))
+    return rows
+
+
 def print_result(result: CompareResult) -> None:
     """The figures and the path of the report, on stdout."""
     valid = percent(result.valid_triggers / result.triggers, 0) if result.triggers else ""
@@ -126,6 +138,7 @@ def print_result(result: CompareResult) -> None:
         ("new behaviours", speed),
         ("label pairs" if result.many is None else "label tuples", f"{result.label_pairs:,}"),
         *_of_many(result.many),
+        *_selector(result.selector),
     )
     width = max(len(name) for name, _ in rows)
     for name, value in rows:

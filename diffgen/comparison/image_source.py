@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from diffgen.comparison.requirements import judge_of, needs_of, source_of
-from diffgen.config import CompareConfig, GeneratorConfig, replace
+from diffgen.config import CompareConfig, GeneratorConfig, is_address, replace
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
 from diffgen.home import expanded
@@ -40,7 +40,9 @@ def settled_generator(config: CompareConfig) -> CompareConfig:
     if own.file is not None and own.latent_dim is None:
         raise UserError(f"The generator {own.file} needs the length of its latent vector; add --latent-dim N.")
     filters = replace(config.filters, learned_from=_whole(config.filters.learned_from))
-    config = replace(config, generator=own, gan_file=_whole(config.gan_file), filters=filters)
+    oracle = config.oracle
+    oracle = oracle if oracle is not None and is_address(oracle) else _whole(oracle)
+    config = replace(config, generator=own, gan_file=_whole(config.gan_file), filters=filters, oracle=oracle)
     if config.source.family is None:
         config = replace(config, source=replace(config.source, family=_usual_family(config)))
     drawing = family_of(config)

@@ -47,8 +47,8 @@ def settled(
 ) -> Iterator[CompareConfig]:
     """The settings with those put over them that were given by name; while the block runs, objects are known.
 
-    A technique or a preset that is named, and is not that of ``config``, brings its own search, and a GAN where that is
-    left as it is. So does that of ``config`` itself, as long as its search is nobody's.
+    A technique or a preset that is named, and is not that of ``config``, brings its own search, GAN and selector, and
+    filters where these are left as they are. So does that of ``config`` itself, as long as its search is nobody's.
 
     Args:
         config: below everything else.
@@ -68,8 +68,7 @@ def settled(
         chosen = preset(name, recipe)
         # settings that only name a technique or a preset have the search of none
         if (name, recipe) != (config.technique, config.preset) or chosen.search != config.search == SearchConfig():
-            gan = replace(config.gan, **chosen.gan)
-            config = replace(config, technique=name, preset=recipe, search=chosen.search, gan=gan)
+            config = replace(chosen.under(config, said), technique=name, preset=recipe)
         config = applied(config, said)
         if technique_settings is not None:
             config = replace(config, search=_with_settings(config, technique_settings))

@@ -192,10 +192,20 @@ def check_settings(config: CompareConfig) -> None:
         each.check(config)
     if drawing is not None and "source" in needs:
         _check_source(config, needs, drawing)
-    if config.gan_file is not None and _TRAINED_JUDGE not in [each.name for each in families_in_use(config)]:
+    has_gan = _TRAINED_JUDGE in [each.name for each in families_in_use(config)]
+    if config.gan_file is not None and not has_gan:
         raise UserError(
             f"Neither the technique {config.technique} nor the filters ask for a GAN; leave --gan out, or add the "
             "filter discriminator."
+        )
+    if config.tuning.trials and (config.gan_file is not None or not has_gan):
+        raise UserError(
+            "This comparison trains no GAN, so there is nothing to tune; leave --tune out, or add --preset diffgan or "
+            "--source gan."
+        )
+    if config.oracle is not None and not config.select:
+        raise UserError(
+            "--oracle labels what the selector learns from, and none is asked for; add --select, or leave it out."
         )
     if config.search.validity == "constraint" and not technique_class(config.technique).asks_filters:
         able = [name for name, each in sorted(TECHNIQUES.own().items()) if each.asks_filters]
@@ -296,6 +306,7 @@ def check_images(config: CompareConfig, images: ImageSet) -> None:
         )
     for each in families_in_use(config):
         each.supports(images.image_shape)
+        each.check_count(config, len(images))
     if max(images.image_shape[1:]) > LARGEST:
         raise UserError(
             f"The images are {'x'.join(map(str, images.image_shape))}, and may have {LARGEST} pixels a side at most; "

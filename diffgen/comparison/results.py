@@ -19,6 +19,7 @@ from diffgen.features.base import FeatureExtractor
 from diffgen.filters import FilterPipeline, FilterVerdicts, SsimFilter, filter_warnings
 from diffgen.metrics.counting import CONFIRMED_BATCH, CONFIRMED_SINGLE, UNCONFIRMED
 from diffgen.metrics.geometric_diversity import DRAWS, geometric_diversity, over_equal_subsets
+from diffgen.metrics.pixel_entropy import pixel_entropy
 from diffgen.models import BlackBox
 from diffgen.runs.figures import Calibration, FilterFigures
 from diffgen.runs.results import RunResults, counted, many_figures, verdicts_rest_on, write_results
@@ -53,6 +54,7 @@ def _figures(prepared: Prepared, outcome: SearchOutcome, triggers: TriggerTable)
     classes, names = prepared.models[0].num_classes, class_names(prepared.models, prepared.images)
     confirmed, verdicts = int(triggers.confirmed.sum()), triggers.known
     calibration, apart = pipeline.calibration, real.answers.labels[real.disagreements]
+    distinct = torch.from_numpy(triggers.images[triggers.distinct])
     filtered = FilterVerdicts(
         tuple(each.name for each in pipeline.filters), calibration.thresholds, verdicts.scores, verdicts.rejected_by
     )
@@ -72,11 +74,8 @@ def _figures(prepared: Prepared, outcome: SearchOutcome, triggers: TriggerTable)
         preflight=real.summary,
         validity=float(triggers.valid.sum() / confirmed) if confirmed else None,
         near_duplicate=config.filters.near_duplicate,
-        geometric_diversity=measure_diversity(
-            prepared.cells.encoder,
-            torch.from_numpy(triggers.images[triggers.distinct]),
-            prepared.split.reference,
-        ),
+        geometric_diversity=measure_diversity(prepared.cells.encoder, distinct, prepared.split.reference),
+        shannon_diversity=measure_entropy(distinct, prepared.split.reference),
         warnings=tuple(filter_warnings(filtered, calibration, asked_in_search=asks_filters_in_search(config))),
         calibration=Calibration(
             false_alarm=calibration.rate,
@@ -221,11 +220,22 @@ def measure_diversity(encoder: FeatureExtractor, found: torch.Tensor, real: torc
     )
     if not np.isfinite(values).all():
         return None
+    return {"features": encoder.name, **_spread(values)}
+
+
+def measure_entropy(found: torch.Tensor, real: torch.Tensor) -> dict[str, Any] | None:
+    """Shannon diversity of the same pictures, as :func:`measure_diversity` gives it, in nats; without ``features``."""
+    if min(len(found), len(real)) < SUBSET:
+        return None
+    return _spread(over_equal_subsets([found.numpy(), real.numpy()], pixel_entropy, size=SUBSET))
+
+
+def _spread(values: NDArray[np.float64]) -> dict[str, Any]:
     figures = {
         name: {"mean": round(float(each.mean()), 3), "deviation": round(float(each.std(ddof=1)), 3)}
         for name, each in zip(("found", "real"), values, strict=True)
     }
-    return {"features": encoder.name, "size": SUBSET, "draws": DRAWS, **figures}
+    return {"size": SUBSET, "draws": DRAWS, **figures}
 
 
 def _directions(encoder: FeatureExtractor, images: torch.Tensor) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from diffgen.config import CheckConfig, CompareConfig, SettingError, applied, replace
+from diffgen.config import CheckConfig, CompareConfig, SettingError, applied
 from diffgen.config.layers import Layer, located, located_path, merged, normal
 from diffgen.config.schema import every_setting, fields_of, unknown
 from diffgen.errors import UserError
@@ -95,7 +95,7 @@ def settle(
     from diffgen.techniques import preset
 
     chosen = preset(config.technique, config.preset)
-    base = replace(defaults, search=chosen.search, gan=replace(defaults.gan, **chosen.gan))
+    base = chosen.under(defaults, merged(file, said))
     named, warning = applied(defaults, file), ""
     if "search" in file and (config.technique, config.preset) != (named.technique, named.preset):
         file = {name: value for name, value in file.items() if name != "search"}

@@ -74,6 +74,7 @@ class CompareResult:
             was given objects.
         doubts: what was said of the models on the real images that wrong pre-processing, or another order of classes,
             would explain; one sentence each.
+        selector: what that of the run is worth, as :meth:`diffgen.SelectResult.as_dict` says it, or None: it has none.
     """
 
     run: str
@@ -103,23 +104,25 @@ class CompareResult:
     many: ManyFigures | None = None
     go_on: str = field(default="", compare=False)
     doubts: tuple[str, ...] = field(default=(), compare=False)
+    selector: Mapping[str, Any] | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, folder: RunFolder, results: RunResults, go_on: str = "", doubts: tuple[str, ...] = ()) -> CompareResult:
         """The figures of a run whose search came to its end."""
         real = {name: getattr(results.preflight, name) for name in ("flips_per_1000", "accuracy", "calibration_error")}
-        own = [each.name for each in fields(cls) if each.name not in ("run", "go_on", "doubts", *real)]
+        own = [each.name for each in fields(cls) if each.name not in ("run", "go_on", "doubts", "selector", *real)]
         figures = {**real, **{name: getattr(results, name) for name in own}}
-        return cls(
-            run=str(folder.path), go_on=go_on, doubts=doubts, **{**figures, "discovery": results.discovery.as_dict()}
-        )
+        figures["discovery"] = results.discovery.as_dict()
+        selector = folder.read_arrays("selection")["about"] if folder.has_arrays("selection") else None
+        return cls(run=str(folder.path), go_on=go_on, doubts=doubts, selector=selector, **figures)
 
     def as_dict(self) -> dict[str, Any]:
         """The figures as JSON values, without ``most_frequent``, ``interrupted`` and ``go_on``."""
         values = asdict(self)
         del values["most_frequent"], values["interrupted"], values["go_on"]
-        if self.many is None:
-            del values["many"]
+        for name in ("many", "selector"):
+            if values[name] is None:
+                del values[name]
         return values
 
 

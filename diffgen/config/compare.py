@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import PlainValidator, WithJsonSchema
 
 from diffgen.config.budget import Budget
-from diffgen.config.gan import GanConfig, GeneratorConfig
+from diffgen.config.gan import GanConfig, GeneratorConfig, TuningConfig
 from diffgen.config.images import SEEDS, ReadingConfig, SplitConfig
 from diffgen.config.models import MAX_MODELS, ModelSpec
 from diffgen.config.parts import FilterConfig, SourceConfig
@@ -94,7 +94,8 @@ class CompareConfig(ReadingConfig):
     )
     preset: str = setting(
         "default",
-        "Settings of the technique together: default; paper, as published, which some have; or another of its own.",
+        "Settings of the technique together: default; paper, as published, which some have; or another of its own, as "
+        "diffgan has diffgan: GAN, search, both filters of the paper, and the selector.",
         option="--preset",
         metavar="NAME",
     )
@@ -155,6 +156,19 @@ class CompareConfig(ReadingConfig):
     islands: IslandConfig = setting(factory=IslandConfig)
     models: Many[ModelSpec] = setting(
         (), "The models, two or more, or none: those that are given, as they are (a [[models]] table for each)."
+    )
+    tuning: TuningConfig = setting(factory=TuningConfig)
+    select: bool = setting(
+        False,
+        "Train the selector on what the search found: it tells from a picture which model to trust.",
+        option="--select",
+    )
+    oracle: FileName = setting(
+        None,
+        "A model that is better than those under test, to label what the selector learns from (default: the labels "
+        "that people gave the run, or else the jury's).",
+        option="--oracle",
+        metavar="MODEL",
     )
     data_labels: Literal["auto", "use", "ignore"] = setting(
         "auto",

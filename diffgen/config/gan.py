@@ -115,7 +115,21 @@ class TuningConfig:
     """How the settings of a GAN are searched for: one trial trains one GAN (:mod:`diffgen.gan_training.tuning`)."""
 
     trials: int = setting(
-        0, "Finished trials that the study shall have, those of other processes included; 0: no tuning.", ge=0, le=10**6
+        0,
+        "Search for the GAN's settings until the study has so many finished trials, those of other processes included; "
+        "0: no tuning.",
+        option="--tune",
+        metavar="N",
+        ge=0,
+        le=10**6,
+    )
+    seconds: Maybe[float] = setting(
+        None,
+        "Seconds after which no trial begins, and one that runs ends at its next reading (default: no limit).",
+        option="--tune-seconds",
+        metavar="S",
+        gt=0,
+        le=10**9,
     )
     storage: str | None = setting(
         None,

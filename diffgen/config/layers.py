@@ -32,6 +32,7 @@ Layer = dict[str, Any]
 
 _PATHS = (
     "gan_file",
+    "oracle",
     "generator.file",
     "generator.discriminator",
     "generator.encoder",

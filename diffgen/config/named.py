@@ -50,6 +50,10 @@ class NamedSettings(TypedDict, total=False):
     reducer: Literal["pca", "umap"] | None
     false_alarm_rate: float | None
     learned_from: str | None
+    tune: int | None
+    tune_seconds: float | None
+    select: bool | None
+    oracle: str | os.PathLike[str] | None
 
 
 class NamedCheckSettings(NamedSettings, total=False):

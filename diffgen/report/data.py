@@ -327,6 +327,7 @@ class ReportData(RunFacts):
         selection: the selector, when one was trained.
         gate: the verdict, when the run is a check.
         operators: how the models answer as operators get stronger, where pictures were made from real images.
+        no_selector: why none was trained though one was asked for, one sentence, or empty.
         noun: what a picture of the search is called: "generated picture", "changed real image", or "picture".
     """
 
@@ -346,6 +347,7 @@ class ReportData(RunFacts):
     gate: GateView | None = None
     operators: OperatorsView | None = None
     noun: str = "generated picture"
+    no_selector: str = ""
 
     @property
     def class_names(self) -> tuple[str, ...]:

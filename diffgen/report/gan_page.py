@@ -8,6 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from diffgen.gan_training.scores import objective
 from diffgen.report.cards import PictureBudget, display_size
 from diffgen.report.charts import Curve, curves_chart, trials_chart
 from diffgen.report.html import asset, make_environment, settings_sections
@@ -252,12 +253,13 @@ def _tuning(tuning: dict[str, Any] | None) -> _TuningView | None:
     trials = tuning["trials"]
     complete = [trial for trial in trials if trial["state"] == "complete"]
     numbers = [trial["number"] + 1 for trial in complete]
-    values = [trial["scores"]["kid"] for trial in complete]
+    values = [math.exp(objective(trial["scores"])) for trial in complete]
     best = tuning["best"]
     chart = trials_chart(
         numbers,
         values,
-        title=f"KID of {len(complete)} complete trials; the lowest, {figure(min(values))}, is that of trial {best + 1}",
+        title=f"FID times KID of {len(complete)} complete trials; the lowest, {figure(min(values))}, is that of trial "
+        f"{best + 1}",
     )
     names = sorted({name for trial in trials for name in trial["settings"]})
     states = [trial["state"] for trial in trials]

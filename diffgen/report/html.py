@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from diffgen.config.layers import flattened
-from diffgen.report import gallery, gate, selection, tables, wording
+from diffgen.report import gallery, gate, line, selection, tables, wording
 from diffgen.report.cards import display_size
 from diffgen.report.charts import operator_charts, progress_chart, score_histogram
 from diffgen.report.data import FilterView, ReportData, VerdictData
@@ -34,6 +34,7 @@ _SHORT_NAME = 3
 _MATRIX_TITLES = {"generated picture": "Generated", "changed real image": "Changed"}
 _PARTS = (
     ("gate", "Verdict"),
+    ("line", "The published line"),
     ("models", "Model by model"),
     ("gallery", "Pictures"),
     ("jury", "The jury"),
@@ -110,6 +111,8 @@ def render_html(data: ReportData) -> str:
         selection=None if data.selection is None else selection.make_selection(data.selection, data.class_names),
         filter_charts=_filter_charts(data),
         settings=tuple(settings_sections(data.settings)),
+        line=line.make_line(data),
+        sketch=line.is_sketch(data),
     )
     return wording.clean_text(page)
 
@@ -139,6 +142,7 @@ def _parts(data: ReportData) -> list[tuple[str, str]]:
     juried = data.results.jury is not None or bool(data.results.no_jury)
     there = {
         "gate": data.gate is not None,
+        "line": bool(line.make_line(data)),
         "models": data.results.many is not None,
         "jury": juried,
         "operators": data.operators is not None,

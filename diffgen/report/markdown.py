@@ -7,6 +7,7 @@ import re
 
 from diffgen.report import wording
 from diffgen.report.data import ReportData
+from diffgen.report.line import make_line
 from diffgen.report.tables import make_many
 from diffgen.tasks.classification import role_name
 from diffgen.wording import count_of, verdicts_rest_on
@@ -38,7 +39,7 @@ def render_markdown(data: ReportData) -> str:
         who.append(missing)
     for sentence in (*headline.also, *headline.meaning, *headline.notes, *who):
         lines += [sentence, ""]
-    lines += _numbers(data) + _pairs(data) + _validity(data) + _provenance(data)
+    lines += _numbers(data) + _line(data) + _pairs(data) + _validity(data) + _provenance(data)
     return wording.clean_text("\n".join(lines).rstrip() + "\n")
 
 
@@ -68,6 +69,12 @@ def _numbers(data: ReportData) -> list[str]:
         of = ", of ".join(role_name(index) for index in range(len(pre.accuracy)))
         rows.append((f"accuracy of {of}", ", ".join(wording.percent(value) for value in pre.accuracy)))
     return ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows), ""]
+
+
+def _line(data: ReportData) -> list[str]:
+    """The stages of the published line, where the run went it."""
+    rows = [f"| {row.section} | {row.title} | {escape_markdown(row.text)} |" for row in make_line(data)]
+    return ["| section of the paper | stage | in this run |", "|---|---|---|", *rows, ""] if rows else []
 
 
 def _discovery(data: ReportData) -> list[tuple[str, str]]:

@@ -63,6 +63,7 @@ def report_data(run: FinishedRun) -> ReportData:
         selection=_selection(run),
         operators=read_operators(folder),
         noun=_noun(run),
+        no_selector=str(folder.manifest.get("no_selector", "")),
         gate=None if results.check is None else read_gate(folder, results.check, results.faults, results.no_jury),
     )
 

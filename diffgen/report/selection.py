@@ -98,12 +98,12 @@ def make_selection(view: SelectionView, names: tuple[str, ...]) -> Selection:
 
 
 def _row(name: str, figures: dict[str, Any]) -> EvaluationRow:
-    balanced = figures["balanced_accuracy"]
+    balanced, ends = figures["balanced_accuracy"], ", ".join(map(percent, figures["balanced_interval"] or ()))
     return EvaluationRow(
         name=name,
         decisive=number(figures["decisive"]),
         accuracy=percent(figures["accuracy"]),
-        balanced="" if balanced is None else percent(balanced),
+        balanced="" if balanced is None else f"{percent(balanced)} [{ends}]",
         majority=percent(figures["majority"]),
         regret=_points(figures["regret"], signed=False),
         gain=_points(figures["gain"]),

@@ -125,6 +125,7 @@ class RunResults:
         near_duplicate: Pearson's correlation of thumbnails from which on two triggers are near-duplicates, or None:
             these were not looked for.
         geometric_diversity: see :func:`diffgen.comparison.results.measure_diversity`; or None.
+        shannon_diversity: see :func:`diffgen.comparison.results.measure_entropy`; or None.
         warnings: what a user should know of the filters, one sentence each.
         calibration: of the filters.
         filters: in the order in which they are asked.
@@ -173,6 +174,7 @@ class RunResults:
     validity: Annotated[Share | None, BeforeValidator(_ratio)] = None
     near_duplicate: Number | None = None
     geometric_diversity: Mapping[str, Any] | None = None
+    shannon_diversity: Mapping[str, Any] | None = None
     warnings: tuple[Text, ...] = ()
     calibration: Calibration
     filters: tuple[FilterFigures, ...]

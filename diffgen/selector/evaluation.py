@@ -35,6 +35,8 @@ class Evaluation:
         accuracy: share on which a right model is chosen.
         balanced_accuracy: mean, over the models, of that share among those on which the model is right; None when a
             model is right on none.
+        balanced_interval: its 95 % interval, or None likewise: percentiles over 2,000 bootstrap samples of the groups
+            that were held apart (Efron and Tibshirani 1993).
         majority: accuracy of always choosing the model that is right most often.
         confusion: int, rows A right, B right, ...; columns A chosen, B chosen, ....
         ensemble: share of all N on which the chosen model is right.
@@ -47,6 +49,7 @@ class Evaluation:
     decisive: int
     accuracy: float
     balanced_accuracy: float | None
+    balanced_interval: tuple[float, float] | None
     majority: float
     confusion: tuple[tuple[int, ...], ...]
     ensemble: float
@@ -68,13 +71,14 @@ class Evaluation:
         return {**_of_each(asdict(self), "models", "model"), "regret": self.regret, "gain": self.gain}
 
 
-def evaluate(name: str, chosen: Int64Array, right: BoolArray) -> Evaluation:
+def evaluate(name: str, chosen: Int64Array, right: BoolArray, groups: Int64Array | None = None) -> Evaluation:
     """Compare choices with who is right.
 
     Args:
         name: on what.
         chosen: int64 (N,), N >= 1: the number of a model, since one of them has to be asked.
         right: bool (N, M).
+        groups: int64 (N,), pictures of one group say together whether the choice is good; None: each says it alone.
     """
     decisive, models = right.any(axis=1) & ~right.all(axis=1), right.shape[1]
     known, taken = right[decisive], chosen[decisive]
@@ -83,18 +87,44 @@ def evaluate(name: str, chosen: Int64Array, right: BoolArray) -> Evaluation:
     totals = known.sum(axis=0)
     count = len(known)
     recalls = [well[known[:, model]].mean() for model in range(models) if totals[model]]
+    all_known = count > 0 and len(recalls) == models
+    alone = np.arange(len(right)) if groups is None else groups
     return Evaluation(
         name=name,
         pictures=len(chosen),
         decisive=count,
         accuracy=float(well.sum() / count) if count else 0.0,
-        balanced_accuracy=float(np.mean(recalls)) if len(recalls) == models else None,
+        balanced_accuracy=float(np.mean(recalls)) if all_known else None,
+        balanced_interval=_interval(known, well, alone[decisive]) if all_known else None,
         majority=float(totals.max() / count) if count else 0.0,
         confusion=tuple(tuple(row.tolist()) for row in confusion),
         ensemble=float(right[np.arange(len(chosen)), chosen].mean()),
         models=tuple(right.mean(axis=0).tolist()),
         oracle=float(right.any(axis=1).mean()),
     )
+
+
+_RESAMPLED = 2_000
+
+
+def _interval(known: BoolArray, well: BoolArray, groups: Int64Array) -> tuple[float, float]:
+    """The interval of the balanced accuracy; samples that lack a model that is right count without it.
+
+    Args:
+        known: bool (n, M), which models are right on a picture.
+        well: bool (n,), the choice is.
+        groups: int64 (n,).
+    """
+    _, places = np.unique(groups, return_inverse=True)
+    size = int(places.max()) + 1
+    of, right = (np.zeros((size, known.shape[1])) for _ in range(2))
+    np.add.at(of, places, known)
+    np.add.at(right, places, known & well[:, None])
+    times = np.random.default_rng(0).multinomial(size, np.full(size, 1 / size), size=_RESAMPLED)
+    total = times @ of
+    recalls = np.where(total > 0, times @ right / np.maximum(total, 1), np.nan)
+    low, high = np.quantile(np.nanmean(recalls, axis=1), (0.025, 0.975))
+    return float(low), float(high)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from diffgen.config import SelectorConfig
+from diffgen.numerics import all_threads
 from diffgen.types import Float32Array, Int64Array
 
 
@@ -19,6 +20,7 @@ def fit_forest(features: Float32Array, targets: Int64Array, config: SelectorConf
         n_estimators=config.trees,
         class_weight="balanced",  # so that the examples of each model count the same
         random_state=config.seed,
+        n_jobs=all_threads(),  # the forest is the same whatever their number
     )
     return forest.fit(features, targets)
 

@@ -166,6 +166,13 @@ class Family(Part, ABC):
             UserError: it does not.
         """
 
+    def check_count(self, config: CompareConfig, images: int) -> None:
+        """See that so many real images are enough to learn from; nothing is trained yet.
+
+        Raises:
+            UserError: they are not.
+        """
+
     @abstractmethod
     def supports(self, image_shape: tuple[int, int, int]) -> None:
         """See that it can draw images of (C, H, W).

@@ -22,6 +22,7 @@ from diffgen.gan_training.monitor import GanMonitor, Measurement, collapse
 from diffgen.gan_training.networks import (
     DcganDiscriminator,
     DcganGenerator,
+    check_count,
     check_image_shape,
     check_resize,
     folded,
@@ -178,6 +179,11 @@ class GanFamily(Family):
     def supports(self, image_shape: tuple[int, int, int]) -> None:
         """See the base class."""
         check_image_shape(image_shape)
+
+    def check_count(self, config: CompareConfig, images: int) -> None:
+        """See the base class."""
+        if config.gan_file is None:
+            check_count(images)
 
     def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
         """See the base class."""
@@ -373,6 +379,9 @@ def gan_facts(header: dict[str, Any], *, real: int, held_out: int) -> dict[str, 
         facts["recognised"] = f"{percent(kept['recognised'])} of its images (by the data set's own encoder)"
         worst = percent(kept["least_covered"])
         facts["covered"] = f"{percent(kept['covered'])} of the real images, {worst} in the worst class"
+    if tuning := header.get("tuning"):
+        fid, kid = (tuning["scores"][name] for name in ("fid", "kid"))
+        facts["tuned"] = f"best of {len(tuning['trials'])} trials of Optuna: FID {fid:.2f}, KID {kid:.5f}"
     if header["wrong"]:
         facts["warning"] = header["wrong"]
     return facts

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from diffgen.config import SearchConfig
+from diffgen.config import CompareConfig, FilterConfig, SearchConfig, replace
 from diffgen.features.encoder import DomainEncoder
 from diffgen.parts import NOTHING, Needs, Part
 from diffgen.search.archive import Archive
@@ -33,11 +33,31 @@ class Preset:
         search: the settings of the search.
         source: name of the family of sources that it draws from, unless another one is named; see ``--source``.
         gan: settings of the GAN that is trained where it draws from one, other than the usual ones.
+        filters: the validity filters, unless others are named.
+        select: whether a selector is trained on what the search found.
     """
 
     search: SearchConfig = field(default_factory=SearchConfig)
     source: str = "seeds"
     gan: Mapping[str, Any] = field(default_factory=dict)
+    filters: FilterConfig = field(default_factory=FilterConfig)
+    select: bool = False
+
+    def under(self, config: CompareConfig, said: Mapping[str, Any]) -> CompareConfig:
+        """Settings with what this preset brings, to put others over.
+
+        Args:
+            config: its filters go before those of the preset where it has any of its own.
+            said: what will be put over, as tables; filters that these name leave no threshold of the preset behind.
+        """
+        named = config.filters != FilterConfig() or "names" in said.get("filters", {})
+        return replace(
+            config,
+            search=self.search,
+            gan=replace(config.gan, **self.gan),
+            filters=config.filters if named else self.filters,
+            select=config.select or self.select,
+        )
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,9 @@ from diffgen.techniques import technique_class
 from diffgen.workflows.accept import acceptances
 from diffgen.workflows.check_requirements import check_base, check_jury, check_variations
 from diffgen.workflows.check_stages import Gate
+from diffgen.workflows.gan_tuning import tune_for
 from diffgen.workflows.resume import resumed_plan
+from diffgen.workflows.select import reference_model, select_after
 from diffgen.workflows.verdict import check_same_files, redraw, verdict_of_done, warn_of_other_store
 
 
@@ -184,6 +186,8 @@ def _checked(gate: Gate, plan: Plan) -> CheckResult:
     """
     with stages.before_the_search():
         gate.refuse(plan)
+        oracle = reference_model(plan)
+        tune_for(plan)
         jury = stages.without_jury(plan)
         if jury is not None:
             check_jury(gate.config, jury)
@@ -196,6 +200,8 @@ def _checked(gate: Gate, plan: Plan) -> CheckResult:
         with stages.kept(run.folder, run.config):
             gate.measure(run)
             judged = stages.judge(run, stages.search(run))
+            if run.config.select and not judged.outcome.interrupted:
+                select_after(judged, oracle)
             result = stages.finish(judged)
     except BaseException as error:
         if isinstance(error, DiffgenError):

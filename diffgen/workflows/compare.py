@@ -17,6 +17,9 @@ from diffgen.config.named import NamedSettings
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.numerics import own_numerics
 from diffgen.report.from_run import write_report
+from diffgen.report.line import STAGES, is_published
+from diffgen.workflows.gan_tuning import tune_for
+from diffgen.workflows.select import reference_model, select_after
 
 
 @own_numerics()
@@ -78,11 +81,27 @@ def run_stages(plan: Plan) -> CompareResult:
         UserError, RunError: see :func:`compare`.
     """
     with stages.before_the_search():
+        oracle = reference_model(plan)
+        _tell(plan, "gan")
+        tune_for(plan)
         jury = stages.without_jury(plan)
         learned = stages.learn(plan, stages.look(plan), jury)
     run = stages.begin(learned)
     with stages.kept(run.folder, run.config):
-        judged = stages.judge(run, stages.search(run))
+        _tell(plan, "search")
+        outcome = stages.search(run)
+        _tell(plan, "filters")
+        judged = stages.judge(run, outcome)
+        if run.config.select and not outcome.interrupted:
+            _tell(plan, "selector")
+            select_after(judged, oracle)
         with plan.progress.stage("Drawing the report"):
             write_report(run.folder, judged.triggers)
         return stages.finish(judged)
+
+
+def _tell(plan: Plan, stage: str) -> None:
+    """Say which part of the paper comes, in a run that goes its line."""
+    if is_published(plan.config.technique, plan.config.preset, plan.config.source.family):
+        section, title = STAGES[stage]
+        plan.progress.say(f"{title} (DiffGAN paper, section {section})")

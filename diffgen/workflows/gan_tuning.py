@@ -14,7 +14,8 @@ import torch
 
 import diffgen
 from diffgen.comparison.machine import resolve_device
-from diffgen.config import GanConfig, TrainGanConfig
+from diffgen.comparison.plan import Plan
+from diffgen.config import CompareConfig, GanConfig, TrainGanConfig
 from diffgen.data.split import DataSplit
 from diffgen.errors import RunError, UserError
 from diffgen.events import Listener, Progress
@@ -78,7 +79,23 @@ def score(
     )
 
 
-def tune_gan(split: DataSplit, config: TrainGanConfig, context: FamilyContext, path: Path, *, workers: int) -> None:
+_Tuned = TrainGanConfig | CompareConfig  # either has gan, tuning and split
+
+
+def tune_for(plan: Plan) -> None:
+    """Search for the settings of the GAN of a comparison, where it asks for that; the GAN is then found in the cache.
+
+    Raises:
+        UserError, RunError: see :func:`tune_gan`.
+    """
+    if plan.config.tuning.trials:
+        encoder = cell_store.prepare(plan.images, device=plan.device, progress=plan.progress).encoder
+        context = FamilyContext(encoder, plan.device, plan.progress)
+        path = gan_loader.gan_artifact(plan.split, plan.config.gan, plan.device).path
+        tune_gan(plan.split, plan.config, context, path, workers=1)
+
+
+def tune_gan(split: DataSplit, config: _Tuned, context: FamilyContext, path: Path, *, workers: int) -> None:
     """Search for the settings, and store the best trial's GAN under the cache key of the untuned settings.
 
     Args:
@@ -112,7 +129,7 @@ class _Work:
         context: what a GAN is trained with.
     """
 
-    def __init__(self, split: DataSplit, config: TrainGanConfig, context: FamilyContext) -> None:
+    def __init__(self, split: DataSplit, config: _Tuned, context: FamilyContext) -> None:
         self._split, self._config, self._context = split, config, context
         self._rows, held_out = split.rows
         self._held_out = len(held_out) >= MIN_HELD_OUT
@@ -151,7 +168,7 @@ class _Work:
             self._against,
             context.encoder,
             draws=_DRAWS,
-            images=min(_IMAGES, self._config.images, len(split.data)),
+            images=min(_IMAGES, len(split.data)),
             progress=context.progress,
         ).as_dict()
         scores = {name: found[name]["mean"] for name in ("kid", "fid", "precision", "recall", "density", "coverage")}
@@ -183,7 +200,7 @@ class _Work:
 # -- several workers -------------------------------------------------------------------------------------------------
 
 
-def _on_workers(data: ImageSet, config: TrainGanConfig, context: FamilyContext, path: Path, workers: int) -> None:
+def _on_workers(data: ImageSet, config: _Tuned, context: FamilyContext, path: Path, workers: int) -> None:
     """Run the trials in processes, each of which goes on until the study has as many as asked for.
 
     Raises:
@@ -225,7 +242,7 @@ def _on_workers(data: ImageSet, config: TrainGanConfig, context: FamilyContext, 
         )
 
 
-def run_trials(events: Listener, data: ImageSet, config: TrainGanConfig, device: str, path: Path, threads: int) -> None:
+def run_trials(events: Listener, data: ImageSet, config: _Tuned, device: str, path: Path, threads: int) -> None:
     """Run trials in this process, side by side with others.
 
     Args:

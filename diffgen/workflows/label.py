@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,26 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from diffgen.comparison.black_boxes import load_spec
-from diffgen.comparison.label_order import places_of
 from diffgen.comparison.named_settings import stored_settings
-from diffgen.comparison.opened_run import OpenedRun
-from diffgen.config import LabelConfig, ModelSpec
+from diffgen.config import LabelConfig
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.labels.automatic import (
-    agreed_labels,
     intended_labels,
-    unlike_the_jury,
-    unlike_the_known,
-    whose_answers,
 )
 from diffgen.labels.reading import merge, read_labels
 from diffgen.labels.sheet import Sheet, image_id, sample_size, write_sheet
 from diffgen.labels.store import INVALID, SOURCES, UNLABELLED, LabelStore, outcomes
-from diffgen.models import BlackBox
-from diffgen.models.base import PREPARED
-from diffgen.numerics import own_numerics
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.outputs import filled, output_folder
@@ -37,8 +27,7 @@ from diffgen.runs.results import read_finished
 from diffgen.runs.triggers import TriggerTable
 from diffgen.sampling import random_rows
 from diffgen.sources.space import LatentLayout
-from diffgen.tasks.classification import role_name
-from diffgen.types import Float32Array, Int64Array, Result, several
+from diffgen.types import Int64Array, Result, several
 
 _BATCH = 1024
 
@@ -182,7 +171,7 @@ def label_import(
     if withdrawn:
         heard = np.ones_like(heard)
     silent = len(ids) - int(heard.sum())
-    return _put(
+    return put(
         folder,
         finds,
         "human",
@@ -194,113 +183,6 @@ def label_import(
         annotators=len(paths),
         kappa=merged.kappa,
     )
-
-
-@own_numerics()
-def label_oracle(
-    run: str | Path,
-    oracles: Any,
-    *,
-    options: ModelSpec | None = None,
-    device: str | None = None,
-    trust_oracle: bool = False,
-    force: bool = False,
-    events: Listener | None = None,
-    stop: StopToken | None = None,
-) -> LabelResult:
-    """Label every valid trigger on which all of one or more reference models say the same.
-
-    Where they contradict the known label of the real image that a picture was made from by operators, which are chosen
-    so that labels stay, the picture gets that label.
-
-    Args:
-        run: the run folder.
-        oracles: models, or one, as for :func:`diffgen.compare`; better ones than those under test. Where such a model
-            and the run have the same names for the classes, in another order, the names count.
-        options: how all of them are opened and fed, or None.
-        device: where to ask, or None for the run's own device.
-        trust_oracle: take the reference models' word there, too.
-        force: replace labels by reference models that the run has.
-        events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
-
-    Raises:
-        UserError: a model cannot be used, has other classes, or is one of those under test; other labels would be
-            replaced.
-    """
-    progress, options = Progress(events, stop), options or ModelSpec()
-    folder = RunFolder.open(run)
-    finds = read_valid_triggers(folder)
-    opened = OpenedRun(folder, device)
-    place = opened.device
-    some = finds.images_of(np.sort(random_rows(len(finds), PREPARED)))
-    under_test = {folder.manifest["files"][role]["sha256"]: role for role in folder.manifest["files"]}
-    models = []
-    for oracle in several(oracles):
-        size = opened.batch_size
-        model = load_spec(oracle, options, device=place, batch_size=size)
-        if model.digest is not None and model.digest in under_test:
-            raise UserError(
-                f"The reference model {model.name} is model {under_test[model.digest]} of the run, which would be its "
-                "own judge; give another one."
-            )
-        model.prepare(some)
-        if model.num_classes != len(finds.class_names):
-            raise UserError(
-                f"The reference model {model.name} answers with {model.num_classes} classes but the run has "
-                f"{len(finds.class_names)}; give one with the same classes."
-            )
-        _count_as(finds.class_names, model, progress)
-        models.append(model)
-    parts: list[Int64Array] = []
-    with progress.stage("Asking the reference models", total=len(finds)) as task:
-        for images in finds.image_column.batches(_BATCH):
-            answers = [model.predict(images) for model in models]
-            if not parts:
-                _refuse_those_under_test(models, answers, finds)
-            parts.append(agreed_labels(answers))
-            task.advance(len(parts[-1]))
-    labels = np.concatenate(parts)
-    if doubt := unlike_the_jury(labels, finds):
-        progress.warn(doubt)
-    contradicting = unlike_the_known(labels, finds)
-    contradicted, known = int(contradicting.sum()), finds.known.seed_labels
-    kept = not trust_oracle and opened.config.source.family == "seeds"  # its operators keep labels
-    if contradicted and known is not None:
-        progress.warn(
-            f"Of {int((labels != UNLABELLED).sum()):,} pictures, the reference models give {contradicted:,} another "
-            "label than the real image has that each was made from; "
-            + (
-                "these keep that label (--trust-oracle takes the reference models' word)."
-                if kept
-                else "the reference models' word is taken."
-            )
-        )
-        labels = np.where(contradicting & kept, known, labels)
-    about = {
-        "models": [{"name": model.name, "sha256": model.digest} for model in models],
-        "contradicted": contradicted,
-        "known_labels_kept": kept,
-    }
-    return _put(folder, finds, "oracle", labels, about, force=force, annotators=len(models), contradicted=contradicted)
-
-
-def _refuse_those_under_test(models: Sequence[BlackBox], said: Sequence[Float32Array], finds: TriggerTable) -> None:
-    """A model under test is told by its answers to the first pictures, float32 (n, K), also in another format."""
-    for model, answers in zip(models, said, strict=True):
-        own = whose_answers(answers, finds)
-        if own is not None:
-            raise UserError(
-                f"The reference model {model.name} gives the very answers of model {role_name(own)} of the run to "
-                f"{len(answers):,} pictures, and would be its own judge; give another one."
-            )
-
-
-def _count_as(names: Sequence[str], model: BlackBox, progress: Progress) -> None:
-    """Put the classes of a reference model into the order of the run's, where both have the same names for them."""
-    order = places_of(model.class_names, names)
-    if order and order != tuple(range(len(names))):
-        progress.say(f"The classes of model {model.name} are counted as the run does, by their names.")
-        model.map_classes(order)
 
 
 def label_intended(run: str | Path, *, force: bool = False) -> LabelResult:
@@ -325,7 +207,7 @@ def label_intended(run: str | Path, *, force: bool = False) -> LabelResult:
             "damaged."
         ) from error
     labels = intended_labels(finds.genes, layout, len(finds.class_names))
-    return _put(folder, finds, "intended", labels, {}, force=force)
+    return put(folder, finds, "intended", labels, {}, force=force)
 
 
 def label_counts(run: str | Path) -> tuple[dict[str, int], dict[str, int]]:
@@ -390,7 +272,25 @@ def read_store(folder: RunFolder, finds: TriggerTable) -> LabelStore:
         ) from error
 
 
-def _put(
+def put_labels(
+    folder: RunFolder,
+    finds: TriggerTable,
+    source: str,
+    labels: Int64Array,
+    about: Mapping[str, Any],
+    *,
+    force: bool,
+    rows: Int64Array | None = None,
+) -> LabelStore:
+    """Put labels of one source into a run whose lock the caller holds; see :func:`put`."""
+    about = {**about, "made": datetime.now(UTC).isoformat(timespec="seconds")}
+    hashes = finds.hashes if rows is None else finds.hashes[rows]
+    store = read_store(folder, finds).added(source, hashes, labels, about, replace=force)
+    folder.write_arrays("labels", store.as_arrays())
+    return store
+
+
+def put(
     folder: RunFolder,
     finds: TriggerTable,
     source: str,
@@ -415,11 +315,8 @@ def _put(
         silent: finds more that were asked about, of which nobody said anything.
         counts: of :class:`LabelResult`.
     """
-    about = {**about, "made": datetime.now(UTC).isoformat(timespec="seconds")}
     with RunLock(folder.path):
-        store = read_store(folder, finds)
-        store = store.added(source, finds.hashes if rows is None else finds.hashes[rows], labels, about, replace=force)
-        folder.write_arrays("labels", store.as_arrays())
+        store = put_labels(folder, finds, source, labels, about, force=force, rows=rows)
     of_source = store.labels[store.sources == source]
     return LabelResult(
         run=str(folder.path),

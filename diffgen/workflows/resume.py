@@ -18,7 +18,8 @@ from diffgen.comparison.plan import Objects, Plan
 from diffgen.comparison.preflight import prepare_models
 from diffgen.comparison.settle import check_same_answers
 from diffgen.comparison.stages import CompareResult, attach_answers
-from diffgen.config import ModelSpec
+from diffgen.config import ModelSpec, replace
+from diffgen.config.gan import TuningConfig
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.numerics import all_threads, own_numerics
@@ -103,7 +104,8 @@ def resumed_plan(
         prepare_models(models, images, progress)
         _warn_of_changes(folder, run.device, progress)
         objects = Objects(tuple(given), data, options, in_use())
-        yield Plan(models, images, run.config, run.device, progress, lambda _: folder, objects)
+        config = replace(run.config, tuning=TuningConfig())  # the run has its GAN
+        yield Plan(models, images, config, run.device, progress, lambda _: folder, objects)
 
 
 def _warn_of_changes(folder: RunFolder, device: torch.device, progress: Progress) -> None:

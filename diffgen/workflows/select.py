@@ -12,10 +12,14 @@ import numpy as np
 import torch
 from torch import nn
 
+from diffgen.comparison.black_boxes import load_spec
 from diffgen.comparison.filter_chain import prepare_encoder
 from diffgen.comparison.label_order import announce_order, in_order, order_of_labels, shifted
 from diffgen.comparison.opened_run import OpenedRun
+from diffgen.comparison.plan import Plan, Prepared
 from diffgen.comparison.real_data import load_stored
+from diffgen.comparison.results import class_names
+from diffgen.comparison.stages import Judged
 from diffgen.config import CompareConfig, ModelSpec, SelectorConfig, roles, to_dict
 from diffgen.data.split import DataSplit, split_rows
 from diffgen.errors import UserError
@@ -23,6 +27,7 @@ from diffgen.events import Listener, Progress, StopToken
 from diffgen.features.pretrained import Vgg16
 from diffgen.labels.store import SOURCES, UNLABELLED
 from diffgen.models import BlackBox
+from diffgen.models.base import PREPARED
 from diffgen.models.wording import shape_text
 from diffgen.numerics import own_numerics
 from diffgen.report.from_run import write_report
@@ -30,6 +35,7 @@ from diffgen.runs.files import write_whole
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.triggers import TriggerTable, image_hashes
+from diffgen.sampling import random_rows
 from diffgen.selector.evaluation import Cost, Evaluation, OnRealImages, evaluate, judge_on_real, measure_cost
 from diffgen.selector.examples import Examples, divisions, made_from, make_examples, trusted_behaviours
 from diffgen.selector.forest import cross_validated, fit_forest
@@ -44,7 +50,8 @@ from diffgen.selector.onnx_file import (
 )
 from diffgen.selector.rules import Stacking
 from diffgen.types import Float32Array, ImageSet, Int64Array
-from diffgen.workflows.label import read_store, read_valid_triggers
+from diffgen.workflows.label import put_labels, read_store, read_valid_triggers
+from diffgen.workflows.label_oracle import oracle_labels, prepare_oracle
 
 SELECTOR_FILE = "selector.onnx"
 _JURY = "jury"
@@ -142,13 +149,49 @@ def select(
         model.prepare(finds.images)
     given = _Given(opened, config, finds, labels, examples, sources, tuple(boxes), own, more, progress)
     result, content = _train(given)
-    behaviours, shown = trusted_behaviours(finds, labels)
-    about = {**result.as_dict(), "behaviours": behaviours}
     with RunLock(folder.path):
-        write_whole(Path(result.selector), lambda temporary: temporary.write_bytes(content))
-        folder.write_arrays("selection", {"shown": shown, "rows": finds.numbers[examples.rows], "about": about})
+        _keep(given, result, content)
         write_report(folder, triggers)
     return result
+
+
+def reference_model(plan: Plan) -> BlackBox | None:
+    """The model that labels what the selector of a comparison will learn from, or None: the settings name none.
+
+    Raises:
+        UserError: it cannot be used, has other classes, or is one of those under test.
+    """
+    if plan.config.oracle is None:
+        return None
+    images = plan.images.images[random_rows(len(plan.images), PREPARED)]
+    roles_of = zip(roles(plan.models), plan.models, strict=True)
+    under_test = {model.digest: role for role, model in roles_of if model.digest is not None}
+    model = load_spec(plan.config.oracle, ModelSpec(), device=plan.device, batch_size=plan.batch_size)
+    prepare_oracle(model, images, class_names(plan.models, plan.images), under_test, plan.progress)
+    return model
+
+
+def select_after(judged: Judged, oracle: BlackBox | None) -> None:
+    """Train the selector of a comparison; where nothing can be learnt, say why and leave it out.
+
+    It learns from what the oracle says, else from the labels that people gave the run, else from the jury's. The lock
+    of the run is the caller's.
+    """
+    run = judged.run
+    try:
+        finds = read_valid_triggers(run.folder, judged.triggers)
+        if oracle is not None:
+            kept = run.config.source.family == "seeds"  # its operators keep labels
+            said, about = oracle_labels([oracle], finds, keeps_known=kept, progress=run.progress)
+            put_labels(run.folder, finds, "oracle", said, about, force=True)
+        source: Any = None if len(read_store(run.folder, finds)) else _JURY
+        config = SelectorConfig(source=source, seed=run.config.seed)
+        learnt = _labelled(run.folder, finds, config)
+        given = _Given(run, config, finds, *learnt, run.models, run.images, None, run.progress)
+        _keep(given, *_train(given))
+    except UserError as error:
+        run.progress.warn(f"No selector was trained: {error}")
+        run.folder.save_manifest(no_selector=str(error))
 
 
 @dataclass(frozen=True)
@@ -168,7 +211,7 @@ class _Given:
         progress: where to say how far it is.
     """
 
-    run: OpenedRun
+    run: OpenedRun | Prepared
     config: SelectorConfig
     finds: TriggerTable
     labels: Int64Array
@@ -241,6 +284,15 @@ def _train(given: _Given) -> tuple[SelectResult, bytes]:
     return result, content
 
 
+def _keep(given: _Given, result: SelectResult, content: bytes) -> None:
+    """Write the selector and its figures into the run, whose lock the caller holds."""
+    folder, finds = given.run.folder, given.finds
+    behaviours, shown = trusted_behaviours(finds, given.labels)
+    about = {**result.as_dict(), "behaviours": behaviours}
+    write_whole(Path(result.selector), lambda temporary: temporary.write_bytes(content))
+    folder.write_arrays("selection", {"shown": shown, "rows": finds.numbers[given.examples.rows], "about": about})
+
+
 def _metadata(given: _Given, kind: str, evaluations: Sequence[Evaluation]) -> dict[str, Any]:
     """What the selector's file says of itself; JSON values."""
     files = given.run.folder.manifest["files"]
@@ -308,7 +360,7 @@ def _evaluations(features: Float32Array, given: _Given) -> tuple[Evaluation, ...
                     f"The labelled triggers are too few, or too much alike, to judge the selector on a division {name}."
                 )
             else:
-                found.append(evaluate(name, said, examples.right))
+                found.append(evaluate(name, said, examples.right, groups))
             task.advance()
     return tuple(found)
 

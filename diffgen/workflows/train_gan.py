@@ -22,7 +22,7 @@ from diffgen.features import cells as cell_store
 from diffgen.features import loading as feature_loading
 from diffgen.features.base import FeatureExtractor
 from diffgen.gan_training.checkpoint import add_to_header, class_labels, read_header
-from diffgen.gan_training.networks import check_image_shape, check_resize
+from diffgen.gan_training.networks import check_count, check_image_shape, check_resize
 from diffgen.numerics import own_numerics
 from diffgen.report.gan_page import GanReportData, Pair, SheetRow, render_gan_page
 from diffgen.runs.files import make_folder, write_text, write_whole
@@ -101,6 +101,7 @@ def train_gan(
         check_storage(config.tuning.storage)
     images = load_stored(data, config, progress)
     check_image_shape(images.image_shape)
+    check_count(len(images))
     split = DataSplit(images, config.split)
     artifact = gan_artifact(split, config.gan, device)
     path = artifact.path

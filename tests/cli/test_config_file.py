@@ -24,6 +24,7 @@ from diffgen.config import (
 )
 from diffgen.config.schema import every_setting
 from diffgen.errors import UserError
+from diffgen.filters import SsimFilter
 from diffgen.runs.folder import RunFolder
 from diffgen.techniques import preset
 from tests.cli.conftest import both_from
@@ -196,6 +197,20 @@ def test_the_preset_paper_searches_a_hundred_genes_and_no_class(resolved: Callab
     for preset_name in ("default", None):
         assert in_python("diffgan", preset=preset_name).gan == GanConfig()
     assert in_python("random_latent").gan == GanConfig()
+
+
+def test_a_preset_brings_filters_and_selector_unless_others_are_named(resolved: Callable[..., CompareConfig]) -> None:
+    """DiffGAN, section 3.6: SSIM of 0.4 in the one preset, thresholds that are found in the other."""
+    for config in (resolved("", "--preset", "paper"), resolved('preset = "paper"'), in_python(preset="paper")):
+        assert config.filters.names == ("discriminator", "ssim")
+        assert SsimFilter.settings_among(config.filters.filters).threshold == 0.4 and not config.select
+    for config in (resolved("", "--preset", "diffgan"), in_python(preset="diffgan")):
+        assert config.filters.names == ("discriminator", "ssim") and config.select
+        assert SsimFilter.settings_among(config.filters.filters).threshold is None
+    default = resolved("", "--preset", "paper", "--filters", "default").filters
+    assert default.names is None and SsimFilter.settings_among(default.filters).threshold is None
+    own = resolved('preset = "diffgan"\n[filters]\nnames = ["ssim"]\n', "--set", "select=false")
+    assert (own.filters.names, own.select) == (("ssim",), False)
 
 
 def test_settings_that_name_a_preset_alone_have_its_search() -> None:

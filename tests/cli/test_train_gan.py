@@ -28,6 +28,9 @@ from diffgen.gan_training.checkpoint import read_header
         (("digits:test", "--output", "gan.html"), ".safetensors"),
         (("digits:test", "--tune", "2", "--storage", "no/such/study.log"), "does not exist"),
         (("no-such-data",), "no-such-data"),
+        (("digits:test", "--tune-seconds", "60"), "add --tune"),
+        (("digits:test", "--preset", "papr"), "did you mean 'paper'"),
+        (("digits:test", "--set", "gan.condtional=false"), "gan.conditional"),
     ],
 )
 def test_bad_input_is_said_in_one_sentence(
@@ -62,3 +65,16 @@ def test_train_prints_readings_scores_and_where_things_are(
     assert lines[-1] == f"report: {output.with_suffix('.html')}"
     assert read_header(output)["scores"]["kid"]["mean"] == values["scores"]["kid"]
     assert values["tuning"] is None
+
+
+def test_the_gan_of_a_preset_can_be_trained_and_any_of_its_settings_said(
+    diffgen_command: Callable[..., object], tmp_path: Path
+) -> None:
+    output = tmp_path / "gan.safetensors"
+    few = ("--steps", "2", "--draws", "1", "--set", "gan.width=8", "--set", "gan.monitor_checks=0", "-o", output)
+    outcome = diffgen_command("train-gan", "digits:test", "--preset", "paper", *few)
+    assert outcome.code == 0, outcome.err
+    header = read_header(output)
+    assert (header["latent_dim"], header["classes"], header["gan"]["width"]) == (100, 0, 8)
+    words = "--preset paper --set gan.width=8 --gan-steps 2 --set gan.monitor_checks=0"
+    assert f"compare has it with {words}" in outcome.out.splitlines()

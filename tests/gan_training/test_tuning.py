@@ -115,6 +115,37 @@ def test_a_collapsed_gan_is_the_best_only_where_all_have_collapsed(gan_config: G
     assert list((tmp_path / "trials").rglob("gan.safetensors")) == [found.checkpoint]
 
 
+def test_fid_and_kid_decide_together(gan_config: GanConfig, tmp_path: Path) -> None:
+    """The lowest FID, the lowest KID, and less of both together than either: that one is the best."""
+    scores = iter([{"fid": 1.0, "kid": 0.9}, {"fid": 9.0, "kid": 0.1}, {"fid": 2.0, "kid": 0.2}])
+
+    def scored(config: GanConfig, path: Path, report: Callable[[int, float], None]) -> dict[str, float]:
+        path.write_bytes(b"weights")
+        return next(scores)
+
+    assert tune(scored, gan_config, tmp_path, trials=3).best == 2
+
+
+def test_when_the_time_is_up_no_trial_begins_and_the_one_that_runs_ends_at_its_next_reading(
+    gan_config: GanConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(tuning.time, "monotonic", lambda: clock[0])
+
+    def slow(config: GanConfig, path: Path, report: Callable[[int, float], None]) -> dict[str, float]:
+        for number in range(3):
+            clock[0] += 2
+            report(number, 0.5)
+        path.write_bytes(b"weights")
+        return {"fid": 1.0, "kid": 0.1}
+
+    # the first trial comes to its end however long it takes, or there would be no GAN
+    assert [each.state for each in tune(slow, gan_config, tmp_path / "1", trials=5, seconds=1.0).trials] == ["complete"]
+    clock[0] = 0.0
+    found = tune(slow, gan_config, tmp_path / "2", trials=5, seconds=9.0)
+    assert [(each.state, len(each.readings)) for each in found.trials] == [("complete", 3), ("pruned", 2)]
+
+
 def test_a_full_disk_ends_the_study_and_the_trial_runs_again(
     digits: ImageSet, gan_config: GanConfig, tmp_path: Path
 ) -> None:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from benchmarks.significance import coefficient_of_variation
-from benchmarks.techniques import pixel_entropy
 from diffgen.data import load
 from diffgen.metrics.geometric_diversity import equal_subsets, geometric_diversity, over_equal_subsets
+from diffgen.metrics.pixel_entropy import pixel_entropy
 from diffgen.metrics.richness import effective_number
 
 features = arrays.arrays(

@@ -28,6 +28,7 @@ TRIAL = {"readings": {}, "seconds": 61.0, "error": None}
 TUNING = {
     "study": "gan-0123",
     "best": 1,
+    "scores": {"kid": 0.125, "fid": 4.0},
     "held_out": True,
     "against": 1000,
     "importance": {"width": 0.75, "batch_size": 0.25},

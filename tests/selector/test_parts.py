@@ -78,6 +78,22 @@ def test_figures_against_counting(cases: list[tuple[bool, bool, int]]) -> None:
     json.dumps(found.as_dict())
 
 
+def test_the_interval_is_wider_where_pictures_come_in_groups() -> None:
+    rng = np.random.default_rng(0)
+    right = np.eye(2, dtype=bool)[rng.integers(2, size=200)]
+    good = np.repeat(rng.random(20) < 0.7, 10)  # ten pictures of a group are chosen well, or none
+    chosen = np.where(good, right.argmax(axis=1), right.argmin(axis=1))
+    alone, grouped = (
+        evaluate("here", chosen, right, groups).balanced_interval for groups in (None, np.repeat(np.arange(20), 10))
+    )
+    assert alone is not None and grouped is not None
+    assert grouped[1] - grouped[0] > 2 * (alone[1] - alone[0])
+    # of single pictures it is that of two shares, each with its binomial variance
+    shares, counts = zip(*((good[right[:, kind]].mean(), right[:, kind].sum()) for kind in (0, 1)), strict=True)
+    deviation = np.sqrt(sum(p * (1 - p) / n for p, n in zip(shares, counts, strict=True))) / 2
+    assert alone == pytest.approx((np.mean(shares) - 1.96 * deviation, np.mean(shares) + 1.96 * deviation), abs=0.01)
+
+
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans(), st.integers(0, 2)), min_size=1, max_size=40))
 def test_figures_of_three_against_counting(cases: list[tuple[bool, bool, bool, int]]) -> None:
     right = np.array([case[:3] for case in cases])

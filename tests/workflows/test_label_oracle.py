@@ -18,7 +18,8 @@ from diffgen.events import Message
 from diffgen.models import load as load_model
 from diffgen.runs.folder import RunFolder
 from diffgen.workflows.compare import compare
-from diffgen.workflows.label import LabelResult, label_counts, label_oracle, read_store, read_valid_triggers
+from diffgen.workflows.label import LabelResult, label_counts, read_store, read_valid_triggers
+from diffgen.workflows.label_oracle import label_oracle
 
 
 def naming(run: str | Path, *, wrongly: bool = False) -> Callable[[Any], Any]:

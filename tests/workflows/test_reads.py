@@ -18,7 +18,8 @@ from diffgen.runs.folder import RunFolder
 from diffgen.workflows.check import check
 from diffgen.workflows.compare import compare
 from diffgen.workflows.export import export
-from diffgen.workflows.label import label_export, label_oracle
+from diffgen.workflows.label import label_export
+from diffgen.workflows.label_oracle import label_oracle
 from diffgen.workflows.listing import draw_report
 from diffgen.workflows.replay import replay
 from diffgen.workflows.select import select

@@ -37,7 +37,8 @@ from diffgen.selector.evaluation import Cost, evaluate, measure_cost
 from diffgen.selector.examples import make_examples
 from diffgen.selector.forest import cross_validated
 from diffgen.selector.onnx_file import PixelNetwork, extract, load_selector
-from diffgen.workflows.label import label_import, label_oracle, read_store, read_valid_triggers
+from diffgen.workflows.label import label_import, read_store, read_valid_triggers
+from diffgen.workflows.label_oracle import label_oracle
 from diffgen.workflows.predict import predict
 from diffgen.workflows.select import SelectResult, own_data, select
 
@@ -139,7 +140,7 @@ def test_what_judges_has_not_learned_from_finds_made_of_the_images_that_it_is_ju
         alike = groups_of_relatives([images], own, threshold=threshold)
         assert len(np.unique(alike)) < len(np.unique(own[own >= 0])) + (own < 0).sum()
         said = cross_validated(features, rows.targets, alike, CONFIG)
-        assert said is not None and judged_so == evaluate(judged_so.name, said, rows.right)
+        assert said is not None and judged_so == evaluate(judged_so.name, said, rows.right, alike)
     assert "triggers, of real images that it was not trained on" in (run / "report.html").read_text()
     (judged,) = result.real
     learned = folder.read_arrays("selection")["rows"]
