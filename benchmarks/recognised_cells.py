@@ -116,6 +116,7 @@ def make(cell: Cell, pair: Pair, words: Sequence[str], out: Path, *, budget: str
 def figures(folder: Path, judge: Judge) -> dict[str, Any]:
     """What the judge says of a run; of one that was interrupted before its search, that it found nothing.
 
+    "regressions" are behaviours on valid pictures that the first model names as the judge does, and another one not.
     "recognised" to "near_duplicates" are of all triggers on which the models disagreed again, whatever filters and jury
     say of them; "counted_..." of those that the run counts itself.
     """
@@ -130,8 +131,11 @@ def figures(folder: Path, judge: Judge) -> dict[str, Any]:
     triggers = table[table.confirmed]
     sure, named = (each.numpy() for each in judge.verdict(torch.from_numpy(triggers.images)))
     found |= {"searched": True, "queries": results["queries"], "triggers": len(triggers)}
-    found |= counts(triggers, sure, threshold=results["near_duplicate"] or FilterConfig().near_duplicate)
-    said = triggers.labels[sure] == named[sure, None]
+    threshold = results["near_duplicate"] or FilterConfig().near_duplicate
+    found |= counts(triggers, sure, threshold=threshold)
+    right = triggers.labels == named[:, None]
+    found["regressions"] = _distinct(triggers, sure & triggers.valid & right[:, 0] & ~right[:, 1:].all(1), threshold)[2]
+    said = right[sure]
     found["right"] = {name: int((said == wanted).all(1).sum()) for name, wanted in _WHO.items()}
     found |= _of_jury(triggers, sure, named)
     # when: the last checkpoint is written when the search ends

@@ -85,12 +85,20 @@ def find_pairs(shared: Path, models: Path, made: Path) -> dict[str, Callable[[],
         arch = [f"--{role}-arch=benchmarks.cifar_resnets:resnet{depth}" for role, depth in (("a", 20), ("b", 32))]
         return Pair("resnet20-32", (*weights, *arch, *standard), *_cifar(shared))
 
+    def update(kind: str) -> Pair:
+        family = shared / "models" / "mnist-lenet5-family"
+        name = f"lenet-{kind.partition('.')[0]}"
+        mnist = shared / "data" / "mnist"
+        return Pair(name, (str(family / "base.h5"), str(family / kind)), f"{mnist}:test", f"{mnist}:train")
+
     def quantized() -> Pair:
         files = [str(shared / "models" / "cifar10-resnet8-tiny" / f"{kind}.tflite") for kind in ("float32", "int8")]
         return Pair("resnet8-int8", (*files, "--a-scale", "0..255"), *_cifar(shared))
 
     return {
         **{name: partial(of_paper, name) for name in PAIRS},
+        "lenet-retrained": partial(update, "retrained.h5"),
+        "lenet-quantized": partial(update, "quantized.tflite"),
         "resnet20-32": resnets,
         "resnet8-int8": quantized,
         "sign-digits": lambda: sign_digits(shared / "data" / "sign-digits", made / "sign-digits"),
