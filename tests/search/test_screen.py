@@ -36,10 +36,14 @@ def _genes(space: SeedsAndOperators, count: int, seed: int) -> np.ndarray:
     return space.sample(count, NumpyDraws(np.random.default_rng(seed)))
 
 
-def _answers(new: BoolArray) -> Answers:
-    nothing, none = torch.zeros(len(new)), torch.zeros(len(new), dtype=torch.int64)
-    named = torch.from_numpy(np.where(new, NEW_BEHAVIOUR, 0))
-    return Answers(nothing, nothing, none + NOT_ARCHIVED, none, none, nothing, named, named)
+def _answers(pays: BoolArray, *, by: str = "behaviours") -> Answers:
+    """What pays is a new behaviour, or has the second model all but undecided; of the rest both are sure."""
+    nothing, none = torch.zeros(len(pays)), torch.zeros(len(pays), dtype=torch.int64)
+    probabilities = torch.tensor([1.0, 0, 0]).repeat(len(pays), 2, 1)
+    if by == "boundary":
+        probabilities[torch.from_numpy(pays), 1] = torch.tensor([0.5, 0.48, 0.02])
+    named = none if by == "boundary" else torch.from_numpy(np.where(pays, NEW_BEHAVIOUR, 0))
+    return Answers(probabilities, nothing, none + NOT_ARCHIVED, none, none, nothing, named, named)
 
 
 def _pays(space: SeedsAndOperators, genes: np.ndarray) -> BoolArray:
@@ -49,14 +53,14 @@ def _pays(space: SeedsAndOperators, genes: np.ndarray) -> BoolArray:
     )
 
 
-@pytest.fixture
-def learned() -> tuple[Screen, SeedsAndOperators]:
-    """A screen that was told a thousand answers."""
+@pytest.fixture(params=["behaviours", "boundary"])
+def learned(request: pytest.FixtureRequest) -> tuple[Screen, SeedsAndOperators]:
+    """A screen that was told a thousand answers: new behaviours, or none, but a model that wavers."""
     space = SeedsAndOperators(_SEEDS, 4, 2)
     made = Screen(space, KeptAnswers.of(_said(_SEEDS)), None, None)
     for seed in range(10):
         genes = _genes(space, 100, seed)
-        made.learn(genes, torch.empty(0), _answers(_pays(space, genes)))
+        made.learn(genes, torch.empty(0), _answers(_pays(space, genes), by=request.param))
     return made, space
 
 
@@ -114,7 +118,7 @@ def test_a_checkpoint_is_the_whole_state(
 
     for seed in range(20, 28):
         tell(screen, seed)
-    assert 0 < screen._fitted < len(screen._new) <= 1200
+    assert 0 < screen._fitted < len(screen._worth) <= 1200
     again = Screen(space, KeptAnswers.of(_said(_SEEDS)), None, None)
     again.restore(screen.checkpoint())
     candidates = _genes(space, 500, 7)
