@@ -146,6 +146,7 @@ def _chains(config: CompareConfig) -> dict[str, FilterConfig]:
         "default": FilterConfig(names=default),
         "default where there is no jury": FilterConfig(names=filter_names(config, jury=False)),
         "preset paper": FILTER_PRESETS["paper"],
+        "preset diffgan": FilterConfig(names=FILTER_PRESETS["paper"].names),
         "default of version 0.1": FilterConfig(names=_BEFORE, false_alarm=0.05),
         "the same": FilterConfig(names=_BEFORE),
         "default, stricter": FilterConfig(names=default, false_alarm=0.05),
