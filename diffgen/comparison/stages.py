@@ -226,7 +226,7 @@ def learn(plan: Plan, real: RealAnswers, jury: PreparedJury | None) -> Learned:
         progress,
         jury.recogniser,
         auto_encoder=partial(prepare_auto_encoder, split, config, device=device, progress=progress),
-        answers=real.answers,
+        answers=real.answers.probabilities,
         encoding="encoder" in needs_of(config),
     )
     source = prepare_source(split, config, context)

@@ -10,7 +10,6 @@ from pydantic import BeforeValidator
 from diffgen.config.budget import Budget
 from diffgen.config.compare import CompareConfig
 from diffgen.config.schema import Maybe, setting, settings
-from diffgen.config.search import SearchConfig
 
 # What no sane candidate meets, whatever it was made for; a check fails when the 95 % interval lies above it as a whole.
 # Chosen from benchmarks/results/alarms.md; those that no limit can be set on stand in diffgen/gate/conditions.py.
@@ -176,6 +175,4 @@ class CheckConfig:
         "many times the median distance of a real image to its cell.",
         gt=0,
     )
-    compare: CompareConfig = setting(
-        factory=lambda: CompareConfig(budget=Budget(queries=20_000), search=SearchConfig(looking_for="regressions"))
-    )
+    compare: CompareConfig = setting(factory=lambda: CompareConfig(budget=Budget(queries=20_000)))

@@ -43,7 +43,6 @@ class NamedSettings(TypedDict, total=False):
     prior: Literal["normal", "uniform"] | None
     generator_pixels: Literal["auto", "-1..1", "0..1", "0..255"] | None
     discriminator: str | os.PathLike[str] | None
-    looking_for: Literal["disagreements", "regressions"] | None
     objectives: Literal["both", "divergence", "diversity"] | None
     divergence: str | None
     diversity: Literal["pixels", "features"] | None

@@ -60,12 +60,6 @@ class SearchConfig:
         "that learns from the answers, and pictures, by filters and jury (both); pictures alone; or nothing (none). "
         "auto: both, but nothing where looking would use up a budget in seconds, since the models are quicker.",
     )
-    looking_for: Literal["disagreements", "regressions"] = setting(
-        "disagreements",
-        "Which real images a search begins with, where pictures are made from them: where the models are unsure or "
-        "differ (disagreements), or where the first one is right and another is less sure of it (regressions).",
-        option="--looking-for",
-    )
     objectives: Literal["both", "divergence", "diversity"] = setting(
         "both", "Search for both, or for one of them alone (paper, Table 3).", option="--objectives"
     )

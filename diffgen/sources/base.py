@@ -20,8 +20,7 @@ from diffgen.features.vae import Vae
 from diffgen.origins import Origins
 from diffgen.parts import NOTHING, Needs, Part
 from diffgen.sources.space import Space
-from diffgen.tasks.kept_answers import KeptAnswers
-from diffgen.types import Scorer
+from diffgen.types import Float32Array, Scorer
 
 
 @runtime_checkable
@@ -104,7 +103,8 @@ class FamilyContext:
         progress: where to say how far it is.
         recogniser: says whether a picture can be recognised, or None: there is no jury.
         auto_encoder: gives that of the data set, trained now where it is not there; None: there is none to be had.
-        answers: of the models to the real images, or None: nobody has asked them.
+        answers: float32 (N, M, T), the probabilities of M models for the real images, of the classes that are kept
+            (:mod:`diffgen.tasks.kept_answers`), or None: nobody has asked them.
         encoding: whether genes of real images will be asked for.
     """
 
@@ -113,7 +113,7 @@ class FamilyContext:
     progress: Progress
     recogniser: Recogniser | None = None
     auto_encoder: Callable[[], Vae] | None = None
-    answers: KeptAnswers | None = None
+    answers: Float32Array | None = None
     encoding: bool = False
 
 

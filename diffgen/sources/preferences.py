@@ -12,7 +12,6 @@ from diffgen.data.split import DataSplit
 from diffgen.events import Progress
 from diffgen.features.jury import Jury
 from diffgen.runs.artifacts import Artifact, read_tensors, tensors_digest, unreadable, write_tensors
-from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.types import Float32Array, Int64Array, UInt8Array
 
 FORMAT = "diffgen-clearness-1"
@@ -90,37 +89,18 @@ def energies(answers: Float32Array) -> NDArray[np.float64]:
     return np.asarray(1 - margin + apart)
 
 
-def regression_energies(answers: KeptAnswers, labels: Int64Array | None) -> NDArray[np.float64]:
-    """How promising each real image is, where the first model is to be right and another one wrong.
-
-    Args:
-        answers: of M models to N images.
-        labels: int64 (N,), what they show; None: what the first model says.
-
-    Returns:
-        float64 (N,), from 0 (all are as sure as the first) to 2: one minus the smallest margin of another model for
-        the label that the first gives, plus how much less it gives that label; and 0 where that label is wrong.
-    """
-    values = answers.probabilities.astype(np.float64)
-    first = values[:, 0].argmax(axis=1)[:, None, None]
-    given = np.take_along_axis(values, np.broadcast_to(first, (*values.shape[:2], 1)), axis=2)[:, :, 0]
-    np.put_along_axis(values, np.broadcast_to(first, (*values.shape[:2], 1)), 0, axis=2)
-    margin = np.maximum(0, given - values.max(axis=2))[:, 1:].min(axis=1)
-    energy = 1 - margin + np.maximum(0, given[:, :1] - given[:, 1:]).max(axis=1)
-    return np.asarray(energy if labels is None else energy * (answers.labels[:, 0] == labels))
-
-
-def seed_weights(energy: NDArray[np.float64], clearness: Float32Array | None = None) -> NDArray[np.float64]:
+def seed_weights(answers: Float32Array, clearness: Float32Array | None = None) -> NDArray[np.float64]:
     """How often a search draws each real image, with a mean of 1.
 
     Args:
-        energy: float64 (N,), how promising each is; see :func:`energies` and :func:`regression_energies`.
+        answers: see :func:`energies`.
         clearness: float32 (N,), from 0 to 1, how clearly each image shows its label
             (:mod:`diffgen.sources.preferences`); its square counts, up to a half. None: nobody knows.
 
     Returns:
         float64 (N,).
     """
+    energy = energies(answers)
     total = energy.sum()
     share = energy / total if total > 0 else np.full(len(energy), 1 / len(energy))
     weights = np.asarray(len(energy) * ((1 - _EVENLY) * share + _EVENLY / len(energy)))

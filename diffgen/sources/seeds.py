@@ -33,7 +33,7 @@ from diffgen.sources.operators import (
     step_of,
     usual_operators,
 )
-from diffgen.sources.preferences import energies, prepare_clearness, regression_energies, seed_weights
+from diffgen.sources.preferences import prepare_clearness, seed_weights
 from diffgen.sources.space import Box, Genes, LatentLayout, Mutating, Space, WithCategories
 from diffgen.types import Int64Array, UInt8Array
 
@@ -282,10 +282,12 @@ def _reason(ranges: Ranges | None, recogniser: Recogniser | None) -> str:
     return _CALIBRATED
 
 
-_FIRST = {
-    "disagreements": "those near a margin, or on which the models differ, come first",
-    "regressions": "those come first which the first model has right, and another one is near a margin or wrong",
-}
+def _first(*, answers: bool, clear: bool) -> str:
+    """Which seeds come first."""
+    if not answers:
+        return ""
+    named = ", of these the ones that show their label clearly" if clear else ""
+    return f"; those near a margin, or on which the models differ, come first{named}"
 
 
 def _described(source: SeedsSource) -> str:
@@ -332,18 +334,11 @@ class SeedsFamily(Family):
             ranges = prepare_ranges(split, scene, names, context.recogniser, context.progress)
             if context.answers is not None and not large:
                 clear = prepare_clearness(split, context.recogniser.jury, context.progress)
-        weights, first = None, ""
-        if (answers := context.answers) is not None:
-            wanted, labels = config.search.looking_for, split.data.labels
-            regressions = wanted == "regressions"
-            energy = regression_energies(answers, labels) if regressions else energies(answers.probabilities)
-            weights = seed_weights(energy, clear)
-            named = "" if clear is None else ", of these the ones that show their label clearly"
-            first = f"; {_FIRST[wanted]}{named}"
+        weights = None if context.answers is None else seed_weights(context.answers, clear)
         source = SeedsSource(scene, own, ranges=ranges, weights=weights, device=context.device)
         facts = {
             "kind": "real images, with operators that keep their label",
-            "seeds": f"{len(split.data):,} real images{first}",
+            "seeds": f"{len(split.data):,} real images" + _first(answers=weights is not None, clear=clear is not None),
             "operators": f"at most {own.steps} for each image: {_described(source)}",
             "ranges": _reason(ranges, context.recogniser),
         }
