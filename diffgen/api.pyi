@@ -75,6 +75,8 @@ from .workflows.doctor import Examination as Examination
 from .workflows.doctor import clear_cache as clear_cache
 from .workflows.doctor import doctor as doctor
 from .workflows.doctor import limit_cache as limit_cache
+from .workflows.explain import ExplainResult as ExplainResult
+from .workflows.explain import explain as explain
 from .workflows.export import ExportResult as ExportResult
 from .workflows.export import export as export
 from .workflows.export_dataset import export_dataset as export_dataset

@@ -1,4 +1,4 @@
-"""Techniques, sources of images and validity filters: each is a part, whether it is diffgen's own or somebody else's.
+"""Techniques, sources of images, validity filters, causes of disagreement: all parts, diffgen's own or somebody else's.
 
 A part says its name, the class of its settings, what it needs, and how it is made. Diffgen's own lie in the package of
 their kind, one file each, and are found there by the names that they say. Others come in two ways. A Python program
@@ -50,14 +50,14 @@ class Part:
     """What all parts have in common.
 
     Attributes:
-        kind: "technique", "source" or "filter".
+        kind: "technique", "source", "filter" or "cause".
         name: by which settings name it; one of somebody else's has that of its object or entry point, whatever it says.
         Settings: class of its own settings, or None. One made by :func:`diffgen.config.schema.settings` has a table of
             its own, such as ``[search.drfuzz]``; any other dataclass has the table ``own``, such as ``[search.own]``.
         hints: need -> how it can be met or avoided, as a part of a sentence.
     """
 
-    kind: ClassVar[Literal["technique", "source", "filter"]]
+    kind: ClassVar[Literal["technique", "source", "filter", "cause"]]
     name: ClassVar[str] = ""
     Settings: ClassVar[type[Any] | None] = None
     hints: ClassVar[Mapping[Need, str]] = {}
@@ -110,6 +110,7 @@ KINDS = {
     "technique": _Place("diffgen.techniques", "search", "techniques", "technique="),
     "source": _Place("diffgen.sources", "source", "families", "generator="),
     "filter": _Place("diffgen.filters", "filters", "filters", "filters=[...]"),
+    "cause": _Place("diffgen.causes", "", "", "causes=[...]"),  # without settings
 }
 
 

@@ -19,6 +19,7 @@ from diffgen.cli import (
     completion,
     demo,
     doctor,
+    explain,
     export,
     inspect,
     label,
@@ -49,6 +50,7 @@ diffgen demo                                    a whole run on embedded digits, 
 diffgen compare a.onnx b.pt --data test/        search for 60 seconds, write a report
 diffgen check old.onnx new.onnx --data val/     may the new one replace the old one? for pipelines
 diffgen inspect a.onnx --data test/             which pre-processing a model wants
+diffgen explain a.onnx b.onnx --data test/      why they differ: pipeline or weights
 diffgen label runs/mine --export sheet          what the pictures show, by people
 diffgen COMMAND --help                          the examples and options of a command
 """
@@ -63,6 +65,7 @@ VERBS = (
     check,
     demo,
     inspect,
+    explain,
     quantize,
     train_gan,
     replay,

@@ -221,6 +221,8 @@ def print_verdict(result: CheckResult) -> None:
         print(f"{status:<5}  {title:<{width}}  {text}")
     for reason in reasons:
         print(f"why: {reason}")
+    if result.cause:
+        print(f"probable cause: {result.cause}")
     for sentence in result.worst:
         print(f"new: {sentence}")
     if left := len(result.values.new) - len(result.worst):

@@ -149,6 +149,8 @@ def print_result(result: CompareResult) -> None:
     if result.go_on:
         print(f"go on: {result.go_on}")
     print(f"report: {Path(result.run) / 'report.html'}")
+    if result.cause:
+        print(f"probable cause: {result.cause}")
     for doubt in result.doubts:  # said before the search, too: the figures above hang on it
         print(f"warning: {doubt}")
     sys.stdout.flush()

@@ -16,6 +16,7 @@ from diffgen.comparison.jury import PreparedJury, RealLabels, announce, prepare_
 from diffgen.comparison.operator_curves import write_operator_curves
 from diffgen.comparison.plan import Learned, Plan, Prepared
 from diffgen.comparison.preflight import RealAnswers, inspect_real_images, silences_since
+from diffgen.comparison.probable_cause import cause_of, name_cause
 from diffgen.comparison.requirements import check_jury, check_seeds, filter_names, needs_of, uses_auto_encoder
 from diffgen.comparison.results import write_outcome
 from diffgen.comparison.same_models import check_same_models, drifts
@@ -75,6 +76,8 @@ class CompareResult:
         doubts: what was said of the models on the real images that wrong pre-processing, or another order of classes,
             would explain; one sentence each.
         selector: what that of the run is worth, as :meth:`diffgen.SelectResult.as_dict` says it, or None: it has none.
+        cause: why two models differ that should be the same, or empty: nobody looked; see
+            :func:`diffgen.comparison.probable_cause.name_cause`.
     """
 
     run: str
@@ -105,23 +108,26 @@ class CompareResult:
     go_on: str = field(default="", compare=False)
     doubts: tuple[str, ...] = field(default=(), compare=False)
     selector: Mapping[str, Any] | None = field(default=None, compare=False)
+    cause: str = field(default="", compare=False)
 
     @classmethod
     def of(cls, folder: RunFolder, results: RunResults, go_on: str = "", doubts: tuple[str, ...] = ()) -> CompareResult:
         """The figures of a run whose search came to its end."""
         real = {name: getattr(results.preflight, name) for name in ("flips_per_1000", "accuracy", "calibration_error")}
-        own = [each.name for each in fields(cls) if each.name not in ("run", "go_on", "doubts", "selector", *real)]
+        apart = ("run", "go_on", "doubts", "selector", "cause", *real)
+        own = [each.name for each in fields(cls) if each.name not in apart]
         figures = {**real, **{name: getattr(results, name) for name in own}}
         figures["discovery"] = results.discovery.as_dict()
         selector = folder.read_arrays("selection")["about"] if folder.has_arrays("selection") else None
-        return cls(run=str(folder.path), go_on=go_on, doubts=doubts, selector=selector, **figures)
+        cause = cause_of(folder)
+        return cls(run=str(folder.path), go_on=go_on, doubts=doubts, selector=selector, cause=cause, **figures)
 
     def as_dict(self) -> dict[str, Any]:
         """The figures as JSON values, without ``most_frequent``, ``interrupted`` and ``go_on``."""
         values = asdict(self)
         del values["most_frequent"], values["interrupted"], values["go_on"]
-        for name in ("many", "selector"):
-            if values[name] is None:
+        for name in ("many", "selector", "cause"):
+            if not values[name]:
                 del values[name]
         return values
 
@@ -247,6 +253,7 @@ def begin(learned: Learned) -> Prepared:
     with kept(folder, learned.config):
         check_same_models(learned.models, learned.real, learned.images.images, folder)
         _note(learned, folder)
+        name_cause(learned, folder)
         return with_filters(learned, folder)
 
 

@@ -32,6 +32,7 @@ class CheckResult:
         real: what was seen on the real images, or None: it broke off before.
         milliseconds: that one image takes each model; None where a server answers, or where it broke off.
         store: the folder of the behaviours that were accepted before, as it was named, or None.
+        cause: why the two differ, in a line, or empty: nobody looked.
     """
 
     run: str
@@ -43,6 +44,7 @@ class CheckResult:
     real: Preflight | None = None
     milliseconds: tuple[float | None, ...] | None = field(default=None, compare=False)
     store: str | None = None
+    cause: str = ""
 
     @classmethod
     def from_record(cls, run: Path, record: Mapping[str, Any], go_on: str = "") -> CheckResult:
@@ -80,6 +82,7 @@ class CheckResult:
             "conditions": [asdict(each) for each in self.conditions],
             "new_behaviours": len(self.values.new),
             "known_behaviours": len(self.values.behaviours) - len(self.values.new),
+            **({"cause": self.cause} if self.cause else {}),
         }
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import get_args, overload
 
@@ -15,7 +16,7 @@ from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing
 from diffgen.errors import DiffgenError, RunError, UserError
 from diffgen.models.answer_store import AnswerStore
 from diffgen.models.class_names import Background, background_in, in_order, inverse, names_without, own_order
-from diffgen.models.inputs import ImageShape, PixelTransform, as_tensor, check_images, grey_levels_only
+from diffgen.models.inputs import ImageShape, as_tensor, check_images, grey_levels_only
 from diffgen.models.model_settings import ModelSettings
 from diffgen.models.outputs import (
     OutputKind,
@@ -99,7 +100,7 @@ class BlackBox(ABC):
         # Sides of one image as the file declares them; a format whose files declare them fills this in.
         self._sides: DeclaredSides | None = None
         self._takes_bytes = False
-        self._transform: PixelTransform | None = None
+        self._transform: Callable[[torch.Tensor], torch.Tensor] | None = None
         self._kind: OutputKind = "logits"
         self.alone = False
         self.lenient = False
@@ -321,6 +322,19 @@ class BlackBox(ABC):
     def give_up(self) -> None:
         """End an answer that another thread waits for; a model of this process goes on to its end."""
         return
+
+    @contextmanager
+    def feeding(self, transform: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
+        """While the block runs, a prepared model is handed something else than its pre-processing makes of the images.
+
+        Args:
+            transform: from uint8 (N, C, H, W) to what the model takes, as :class:`PixelTransform` gives it.
+        """
+        own, self._transform = self._transform, transform
+        try:
+            yield
+        finally:
+            self._transform = own
 
     @overload
     def predict(self, images: torch.Tensor) -> torch.Tensor: ...

@@ -59,7 +59,7 @@ def quantize_file(
     calls = 0 if config.method == "dynamic" else -(-len(images) // batch)
     bar = progress.stage("Calibrating and quantizing" if calls else "Quantizing", total=calls + 1)
     try:
-        with tempfile.TemporaryDirectory() as name, bar as task, _quiet():
+        with tempfile.TemporaryDirectory() as name, bar as task, quiet():
             prepared = Path(name) / "prepared.onnx"
             # folds batch norm into the convolutions before it, and finds out the shapes that the quantizer asks for
             _tools().quant_pre_process(str(model.path), str(prepared), skip_symbolic_shape=True)
@@ -148,7 +148,7 @@ def _tools() -> Any:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without what the quantizer prints, and without the handler that its warnings would give the root logger."""
     silent = logging.NullHandler()
     root, before = logging.getLogger(), logging.root.manager.disable

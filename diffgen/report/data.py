@@ -122,6 +122,30 @@ class ShrunkPair:
 # -- parts of the page ------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, eq=False)
+class CauseView:
+    """Why the two models differ; see :func:`diffgen.comparison.probable_cause.keep_explanation`.
+
+    Attributes:
+        verdict: in a sentence or two.
+        named: whether it is a fault of a pipeline.
+        options: of the command line, which feed the faulty model rightly, or empty.
+        advice: what to do in the pipeline, one entry for each fault.
+        role: "A" or "B", the model in which the fault was imitated.
+        plain, changed: uint8 (n, C, H, W), pictures as this model sees them, and with the fault.
+        said: int64 (n, 3), what this model says of each, the other one, and this one with the fault.
+    """
+
+    verdict: str
+    named: bool
+    options: str
+    advice: tuple[str, ...]
+    role: str
+    plain: UInt8Array
+    changed: UInt8Array
+    said: Int64Array
+
+
 @dataclass(frozen=True)
 class ConditionView:
     """One row of the table of a check: a value, and what its limit came to.
@@ -179,6 +203,7 @@ class GateView:
         store: its folder, or empty.
         created: ISO 8601.
         verdicts: who is wrong on what the search found, one sentence each; without a jury, why nobody says so.
+        cause: why the two differ, in a sentence or two, or empty: nobody looked.
     """
 
     run: str
@@ -194,6 +219,7 @@ class GateView:
     version: str
     seconds: float
     verdicts: tuple[str, ...] = ()
+    cause: str = ""
     fails_on_faults: bool = False
 
     def breaks(self, behaviour: GateBehaviour) -> bool:
@@ -290,6 +316,7 @@ class RunFacts:
         command: what the user typed.
         settings: section -> name -> value, as in config.toml.
         files: role -> {"path": ..., "sha256": ...}.
+        cause: why its two models differ, or None: nobody looked.
     """
 
     run: str
@@ -300,6 +327,7 @@ class RunFacts:
     data_name: str
     settings: dict[str, Any]
     files: dict[str, dict[str, str]]
+    cause: CauseView | None = None
 
     @property
     def models(self) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from diffgen.report import wording
 from diffgen.report.cards import LARGEST_EXACT, Card, PictureBudget, make_card
-from diffgen.report.data import BehaviourGroup, Picture, ReportData
+from diffgen.report.data import BehaviourGroup, CauseView, Picture, ReportData
 from diffgen.report.tables import Side, named_sides
 from diffgen.tasks.classification import who_is_wrong
 from diffgen.types import UInt8Array
@@ -221,6 +221,29 @@ def make_pairs(data: ReportData) -> tuple[PairView, ...]:
                 before=pair.before,
             )
         )
+    return tuple(views)
+
+
+@dataclass(frozen=True)
+class SeenView:
+    """One picture as either model sees it, as data URIs; and what is said of it, by name.
+
+    Attributes:
+        says: the model in which the fault was imitated, the other one, and the first one with the fault.
+    """
+
+    plain: str
+    changed: str
+    says: tuple[str, ...]
+
+
+def make_seen(cause: CauseView | None, names: Sequence[str]) -> tuple[SeenView, ...]:
+    """The pictures on which a cause shows, as many as fit."""
+    budget, views = PictureBudget(SHRUNK_BYTES), []
+    for *pictures, said in () if cause is None else zip(cause.plain, cause.changed, cause.said.tolist(), strict=True):
+        plain, changed = (budget.take(each) for each in pictures)
+        if plain is not None and changed is not None:
+            views.append(SeenView(plain, changed, tuple(names[label] for label in said)))
     return tuple(views)
 
 

@@ -82,6 +82,7 @@ def render_gate_markdown(view: GateView) -> str:
     lines = [f"## {_MARKS[view.status]} diffgen check: {view.status}", ""]
     lines += [f"A, the base, is {a}; B, the candidate, is {b}; data: {escape_markdown(view.data_name)}.", ""]
     lines += [f"{sentence}\n" for sentence in view.verdicts]
+    lines += [f"Probable cause: {escape_markdown(view.cause)}\n"] if view.cause else []
     lines += ["| | | value | 95 % interval | limit |", "|---|---|---|---|---|"]
     for row in view.rows:
         status = f"{_MARKS[row.status]} {row.status}".strip()
@@ -130,6 +131,7 @@ def render_junit(view: GateView) -> str:
     )
     properties = ElementTree.SubElement(suite, "properties")
     facts = {"verdict": " ".join(view.verdicts)} if view.verdicts else {}
+    facts |= {"probable cause": view.cause} if view.cause else {}
     measured = {row.name: row for row in view.rows}
     for top1, top5 in _FLIPS.items():
         if top5 in measured:

@@ -35,6 +35,7 @@ _MATRIX_TITLES = {"generated picture": "Generated", "changed real image": "Chang
 _PARTS = (
     ("gate", "Verdict"),
     ("line", "The published line"),
+    ("cause", "Probable cause"),
     ("models", "Model by model"),
     ("gallery", "Pictures"),
     ("jury", "The jury"),
@@ -83,6 +84,7 @@ def render_html(data: ReportData) -> str:
         long_names=max(map(len, data.class_names), default=0) > _SHORT_NAME,
         parts=_parts(data),
         pairs=gallery.make_pairs(data),
+        seen=gallery.make_seen(data.cause, names),
         headline=wording.headline(data),
         faults=wording.larger_first(data.results.faults or {}),
         glance=_glance(shown),
@@ -132,6 +134,7 @@ def render_verdict(data: VerdictData) -> str:
         long_names=max(map(len, data.class_names), default=0) > _SHORT_NAME,
         verdict=gate.verdict(data.gate),
         gate_groups=gate.make_gate(data),
+        seen=gallery.make_seen(data.cause, data.class_names),
         settings=tuple(settings_sections(data.settings)),
     )
     return wording.clean_text(page)
@@ -143,6 +146,7 @@ def _parts(data: ReportData) -> list[tuple[str, str]]:
     there = {
         "gate": data.gate is not None,
         "line": bool(line.make_line(data)),
+        "cause": data.cause is not None,
         "models": data.results.many is not None,
         "jury": juried,
         "operators": data.operators is not None,

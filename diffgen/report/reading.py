@@ -13,6 +13,7 @@ from diffgen.metrics.counting import ACCEPTED
 from diffgen.origins import NO_SEED
 from diffgen.report.data import (
     BehaviourGroup,
+    CauseView,
     ConditionView,
     FilterView,
     GateBehaviour,
@@ -87,6 +88,7 @@ def read_facts(folder: RunFolder) -> RunFacts:
     models = {role: manifest["files"][role] for role in sorted(manifest["files"])}
     files = {**{f"model {role}": entry for role, entry in models.items()}, "data": manifest["data"]}
     return RunFacts(
+        cause=read_cause(folder),
         run=folder.path.name,
         created=manifest["created"],
         version=manifest["version"],
@@ -99,6 +101,15 @@ def read_facts(folder: RunFolder) -> RunFacts:
             for name, entry in files.items()
         },
     )
+
+
+def read_cause(folder: RunFolder) -> CauseView | None:
+    """Why the two models of a run differ, or None: nobody looked."""
+    if not folder.has_arrays("cause"):
+        return None
+    arrays = folder.read_arrays("cause")
+    about = arrays.pop("about")
+    return CauseView(**{**about, "advice": tuple(about["advice"])}, **arrays)
 
 
 def _with_folders(models: list[dict[str, Any]]) -> tuple[str, ...]:
@@ -351,6 +362,7 @@ def read_gate(
         created=folder.manifest["created"],
         version=folder.manifest["version"],
         seconds=record["seconds"],
+        cause="" if (cause := read_cause(folder)) is None else cause.verdict,
         verdicts=verdict_sentences(faults, 2) or tuple(filter(None, [nobody_named(no_jury)])),
     )
 

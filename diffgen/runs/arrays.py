@@ -18,7 +18,7 @@ import numpy as np
 from diffgen.config import MAX_MODELS
 from diffgen.runs.files import write_whole
 from diffgen.runs.opening import open_regular
-from diffgen.runs.schema import MAX_CLASSES, fields, number, one_of, rows, whole
+from diffgen.runs.schema import MAX_CLASSES, fields, flag, number, one_of, rows, text, whole
 
 _JSON_MEMBER = "json"
 _SUFFIX = ".npy"
@@ -240,11 +240,13 @@ _ARRAYS: dict[str, dict[str, tuple[str, int]]] = {
     "rank": {"hashes": ("u1", 2), "said": ("i", 2), "guessed": ("f", 2), "chance": _NUMBERS},
     "probe": {"rows": _ROWS, "labels": ("i", 2), "probabilities": ("f", 2)},
     "selection": {"shown": _ROWS, "rows": _ROWS},
+    "cause": {"plain": _IMAGES, "changed": _IMAGES, "said": ("i", 2)},
 }
 # arrays of numbers of triggers
 _OF_TRIGGERS = {"report": ("shown", "rejected"), "shrunk": ("numbers",), "selection": ("shown", "rows")}
 _MAY_BE_MISSING = {"diversity", "scores", "shown_scores", "accuracy"}  # NaN stands for what was not asked
 _MAY_BE_MISSING_VERDICTS = ("seed_labels", "seed_differs", "named", "certainty", "recognised")
+_FAULTS = 9  # of a pipeline
 _CONFIRMATIONS = 2  # the highest number that says how a trigger was confirmed
 
 
@@ -252,7 +254,8 @@ def check_arrays(name: str, arrays: Mapping[str, Any], *, triggers: int | None =
     """See that arrays of a run are of their kinds, and that what counts triggers counts ``triggers`` of them.
 
     Args:
-        name: "part", "verdicts", "report", "operators", "shrunk", "check", "labels", "rank", "probe" or "selection".
+        name: "part", "verdicts", "report", "operators", "shrunk", "check", "labels", "rank", "probe", "selection" or
+            "cause".
         arrays: by name, with JSON values among them.
         triggers: how many the run has, or None: not known.
 
@@ -273,6 +276,11 @@ def check_arrays(name: str, arrays: Mapping[str, Any], *, triggers: int | None =
         _check_curves(arrays)
     if "classes" in arrays and name in ("part", "check"):
         _check_kept(arrays["classes"], arrays["probabilities"])
+    if name == "cause":
+        words = {"verdict": text, "options": text, "advice": rows(text, most=_FAULTS)}
+        fields({**words, "named": flag, "role": one_of(("A", "B"))})(arrays["about"])
+        if not len(arrays["plain"]) == len(arrays["changed"]) == len(arrays["said"]) or arrays["said"].shape[1] != 3:
+            raise ValueError("said: its arrays differ in length")
     if name in ("selection", "labels") and not isinstance(arrays.get("about", {}), dict):
         raise ValueError("about: it is no table")
     if name == "rank":

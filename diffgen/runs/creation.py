@@ -40,6 +40,7 @@ OWN = (
     "labels.npz",
     "rank.npz",
     "probe.npz",
+    "cause.npz",
     "config.toml",
     "triggers",
     "checkpoint.npz",

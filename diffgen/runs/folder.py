@@ -17,6 +17,7 @@
     shrunk.npz         what `diffgen shrink` found
     results.json       the figures
     check.npz          pictures of the behaviours that `diffgen check` met
+    cause.npz          why the two models differ, as `diffgen explain` found it
     report.html summary.md junit.xml
     images/            the pictures of the report
     labels.npz         what the pictures show, as people, reference models or the generator said

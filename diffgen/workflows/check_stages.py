@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from diffgen.comparison.black_boxes import resume_command
 from diffgen.comparison.plan import Plan, Prepared
 from diffgen.comparison.preflight import silences_since
+from diffgen.comparison.probable_cause import cause_of
 from diffgen.comparison.results import class_names
 from diffgen.comparison.variations import vary
 from diffgen.config import CheckConfig, replace, to_dict
@@ -215,7 +216,9 @@ class Gate:
         again = folder.manifest["status"] != "done"
         go_on = resume_command(folder, prepared.config) if again else ""
         result = CheckResult.from_record(folder.path, record, go_on)
-        return replace(result, real=prepared.real.summary, milliseconds=prepared.real.milliseconds)
+        return replace(
+            result, real=prepared.real.summary, milliseconds=prepared.real.milliseconds, cause=cause_of(folder)
+        )
 
     def _changed_in_store(self, prepared: Prepared) -> list[TriggerTable]:
         """Pictures of the store on which the two disagree, but not as they did when it was stored; number -1."""

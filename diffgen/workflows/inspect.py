@@ -128,7 +128,7 @@ def inspect(
             written is right on few of the labelled images, or would replace a sidecar.
     """
     progress, options = Progress(events, stop), options or ModelSpec()
-    beside = _writable_sidecar(model, force=force) if write else None
+    beside = writable_sidecar(model, force=force) if write else None
     place = resolve_device(device)
     size = resolve_batch_size(batch_size, place)
     box = load_spec(model, options, device=place, batch_size=size, sidecar=False)
@@ -221,7 +221,12 @@ def _format(box: BlackBox) -> str:
     return f"{box.format} (quantized)" if quantized else box.format
 
 
-def _writable_sidecar(model: Any, *, force: bool) -> Path:
+def writable_sidecar(model: Any, *, force: bool) -> Path:
+    """Where the sidecar of a model's file is to be written.
+
+    Raises:
+        UserError: the model is no file, or there is a sidecar and it is not to be replaced.
+    """
     if not isinstance(model, str | os.PathLike):
         raise UserError("A sidecar lies beside a model's file, but the model is a Python object; give a file.")
     if is_address(model):

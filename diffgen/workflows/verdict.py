@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from diffgen.comparison.opened_run import OpenedRun
+from diffgen.comparison.probable_cause import cause_of
 from diffgen.config import is_address, replace
 from diffgen.errors import UserError
 from diffgen.events import Progress
@@ -47,7 +48,7 @@ def verdict_of_done(folder: RunFolder) -> CheckResult | None:
         if results.check is None or not isinstance(results, RunResults):
             return None
         result = CheckResult.from_record(folder.path, results.check)
-        return replace(result, real=results.preflight, milliseconds=results.milliseconds)
+        return replace(result, real=results.preflight, milliseconds=results.milliseconds, cause=cause_of(folder))
     except (UserError, KeyError, TypeError, ValueError):
         return None  # killed before the verdict was written, or damaged
 

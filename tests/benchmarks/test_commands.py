@@ -193,3 +193,10 @@ def test_human_labelled(bench: Bench, shared_folder: Path, shared_of_digits: Pat
     said = bench("human_labelled", tmp_path, "--quick")
     assert "459 valid pictures, 19 invalid ones" in said
     assert said.count("\n| preset paper |") == 3  # all, by generator, wrecked
+
+
+@pytest.mark.slow
+def test_causes(bench: Bench, shared_folder: Path, tmp_path: Path) -> None:
+    one = ("--only", "ResNet-20", "--kinds", "one", "--faults", "BGR for RGB", "--nets", tmp_path)
+    bench("causes", shared_folder, *one, "--out", tmp_path / "page.md")
+    assert "| one fault | ResNet-20 | BGR for RGB | yes |" in (tmp_path / "page.md").read_text()
