@@ -2,10 +2,10 @@
 
 A candidate costs next to nothing until its picture is drawn, and a picture little until the models are asked. So many
 times more candidates are made than there are places. A forest of boosted trees learns from all answers until now which
-genes showed a new behaviour on a picture that can be recognised, or came near to a boundary of a model (of models that
-are nearly the same hardly any answer shows a behaviour), and says which candidates are drawn. The models are then asked
-only about pictures that the filters accept, that the jury recognises, and that look like no find of the same real
-image: any other could not be counted, whatever they say of it (docs/decisions/059-screened-candidates.md).
+genes showed a new behaviour on a picture that can be recognised, and says which candidates are drawn; where models are
+nearly the same, so that few answers did, also which came near to a boundary of a model. The models are then asked only
+about pictures that the filters accept, that the jury recognises, and that look like no find of the same real image: any
+other could not be counted, whatever they say of it (docs/decisions/059-screened-candidates.md).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _OF_A_SEED = 2  # pictures of one real image that are drawn at once; more are of
 _FIRST = 500  # answers that a forest learns from, at least
 _GROWTH = 1.2  # it learns anew when there are so many times as many answers
 _LATEST = 20_000  # answers that it learns from, at most: what is new changes
-# What a picture is worth beside a new behaviour, which is worth 1: that a model wavers between two labels.
-_NEAR, _SHARPNESS = 0.3, 8
-_KEPT = ("screen_features", "screen_worth", "screen_fitted", "screen_next")  # names in a checkpoint
+# A new behaviour is worth 1; while few answers showed one, that a model wavers between two labels is worth something.
+_FEW, _NEAR, _SHARPNESS = 100, 0.3, 8
+_KEPT = ("screen_features", "screen_new", "screen_near", "screen_fitted", "screen_next")  # names in a checkpoint
 _FOREST = {"max_iter": 60, "learning_rate": 0.1, "max_leaf_nodes": 15, "early_stopping": False, "random_state": 0}
 
 
@@ -71,7 +71,8 @@ class Screen:
         self._space, self._accepts, self._finds, self._learns = space, accepts, finds, learns
         self._of_seeds = _features_of(answers)
         self._features: Float32Array | None = None
-        self._worth = np.empty(0, dtype=np.float32)
+        self._new = np.empty(0, dtype=np.bool_)
+        self._near = np.empty(0, dtype=np.float32)  # 1 where a model is undecided
         self._forest: Any = None
         self._fitted = 0  # answers that the forest learned from: the first of those that are kept
         self._next_fit = _FIRST  # when there are so many
@@ -109,20 +110,24 @@ class Screen:
         described = self._described(genes)
         self._features = described if self._features is None else np.concatenate([self._features, described])
         two = answers.probabilities.topk(2, dim=2).values
-        near = _NEAR * (1 - (two[:, :, 0] - two[:, :, 1]).amin(dim=1)) ** _SHARPNESS
-        worth = (answers.named_news == NEW_BEHAVIOUR) + near.cpu()
-        self._worth = np.concatenate([self._worth, worth.numpy()])
-        if len(self._worth) >= self._next_fit:
-            self._features, self._worth = self._features[-_LATEST:], self._worth[-_LATEST:]
-            self._next_fit = max(len(self._worth) + _FIRST, int(_GROWTH * len(self._worth)))
-            self._fit(len(self._worth))
+        near = (1 - (two[:, :, 0] - two[:, :, 1]).amin(dim=1)) ** _SHARPNESS
+        self._near = np.concatenate([self._near, near.cpu().numpy()])
+        self._new = np.concatenate([self._new, answers.named_news.numpy() == NEW_BEHAVIOUR])
+        if len(self._new) >= self._next_fit:
+            self._features = self._features[-_LATEST:]
+            self._new, self._near = self._new[-_LATEST:], self._near[-_LATEST:]
+            self._next_fit = max(len(self._new) + _FIRST, int(_GROWTH * len(self._new)))
+            self._fit(len(self._new))
 
     def _fit(self, count: int) -> None:
         from sklearn.ensemble import HistGradientBoostingRegressor
 
         assert self._features is not None
         self._fitted = count
-        self._forest = HistGradientBoostingRegressor(**_FOREST).fit(self._features[:count], self._worth[:count])
+        worth = self._new[:count].astype(np.float32)
+        if worth.sum() < _FEW:
+            worth += _NEAR * self._near[:count]
+        self._forest = HistGradientBoostingRegressor(**_FOREST).fit(self._features[:count], worth)
 
     def _described(self, genes: np.ndarray) -> Float32Array:
         return np.column_stack([self._of_seeds[self._space.seeds_of(genes)], self._space.features(genes)])
@@ -131,11 +136,12 @@ class Screen:
         """Arrays and JSON values."""
         features = np.empty((0, 0), dtype=np.float32) if self._features is None else self._features
         finds = {} if self._finds is None else self._finds.checkpoint()
-        return {**dict(zip(_KEPT, (features, self._worth, self._fitted, self._next_fit), strict=True)), **finds}
+        own = (features, self._new, self._near, self._fitted, self._next_fit)
+        return {**dict(zip(_KEPT, own, strict=True)), **finds}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what :meth:`checkpoint` gave; the forest learns again what it had learned."""
-        features, self._worth, fitted, next_fit = (state[name] for name in _KEPT)
+        features, self._new, self._near, fitted, next_fit = (state[name] for name in _KEPT)
         self._features = features if len(features) else None
         self._next_fit, self._forest, self._fitted = int(next_fit), None, 0
         if fitted:

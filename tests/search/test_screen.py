@@ -118,7 +118,7 @@ def test_a_checkpoint_is_the_whole_state(
 
     for seed in range(20, 28):
         tell(screen, seed)
-    assert 0 < screen._fitted < len(screen._worth) <= 1200
+    assert 0 < screen._fitted < len(screen._new) <= 1200
     again = Screen(space, KeptAnswers.of(_said(_SEEDS)), None, None)
     again.restore(screen.checkpoint())
     candidates = _genes(space, 500, 7)
