@@ -146,11 +146,11 @@ def print_result(result: CompareResult) -> None:
     for index, (*labels, count) in enumerate(result.most_frequent[:_PAIRS]):
         said = ", ".join(f"{role} says {label}" for role, label in zip(roles(labels), labels, strict=True))
         print(f"{'most frequent' if index == 0 else '':<{width}}  {said}: {count:,}")
+    if result.cause:
+        print(f"probable cause: {result.cause}")
     if result.go_on:
         print(f"go on: {result.go_on}")
     print(f"report: {Path(result.run) / 'report.html'}")
-    if result.cause:
-        print(f"probable cause: {result.cause}")
     for doubt in result.doubts:  # said before the search, too: the figures above hang on it
         print(f"warning: {doubt}")
     sys.stdout.flush()

@@ -26,10 +26,10 @@ from diffgen.workflows.label import (
     label_export,
     label_import,
     label_intended,
-    label_oracle,
     read_store,
     read_valid_triggers,
 )
+from diffgen.workflows.label_oracle import label_oracle
 from tests.labels.conftest import TRIGGERS, make_run, truth_of
 from tests.recording import Recording
 

@@ -44,7 +44,7 @@ _FIRST = {
 
 def test_every_tab_has_names_and_fits_a_telephone_in_the_dark(opened: Callable[..., Any]) -> None:
     """Every control has a name, with all that is folded open, and the pictures have a text."""
-    page = opened()
+    page = opened(fails=True)  # a reload cuts off what is on its way
     for tab in TABS:
         go(page, tab)
         for folded in page.locator("button.label-wrap:visible").all():
@@ -247,7 +247,7 @@ def test_what_was_chosen_last_is_what_is_shown(opened: Callable[..., Any], place
 
 def test_back_forward_and_a_reload_lead_to_tab_and_run(opened: Callable[..., Any]) -> None:
     """A run that is opened from the list is one step, though tab and run change."""
-    page = opened()
+    page = opened(fails=True)  # a reload cuts off what is on its way
     page.wait_for_function("() => location.hash === '#run'")
     steps = [("done", "Live"), ("done", "Runs"), ("hostile", "Live"), ("hostile", "Behaviours")]
     for run, tab in steps:
@@ -285,7 +285,7 @@ def _is_at(page: Any, run: str, tab: str) -> None:
 
 def test_what_is_read_out_is_words_and_a_tab_says_that_it_is_loading(opened: Callable[..., Any]) -> None:
     """Gradio itself reads out that something has ended by a name that it has in no language."""
-    page = opened()
+    page = opened(fails=True)  # a reload cuts off what is on its way
     page.evaluate("""() => {
         window.heard = [];
         const live = '[aria-live], [role=status], [role=alert]';

@@ -107,12 +107,13 @@ def test_what_cannot_be_explained(
 ) -> None:
     a, group = model_files["a"], "`diffgen explain`"
     table = tmp_path / "answers.npz"
+    (tmp_path / "net.pt").write_bytes(a.read_bytes())
     np.savez(table, probabilities=np.full((len(digits), 10), 0.1, np.float32))
     cases = {
         "two models and no data": lambda: explain(a, a),
         "fewer queries than tell anything": lambda: explain(a, a, data=digits, queries=10),
         "a table of answers": lambda: explain(a, table, data=digits, options=PLAIN),
-        "a model in place of a run": lambda: explain(a),
+        "a model in place of a run": lambda: explain(tmp_path / "net.pt"),
     }
     for case, call in cases.items():
         with pytest.raises(UserError) as error:
