@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _EXAMPLES = """\
 diffgen explain float.onnx int8.onnx --data val/       a fault of a pipeline, or the weights
 diffgen explain net.pt http://host/v2/models/net --data val/
-diffgen explain runs/mine                              the models and the finds of a run
+diffgen explain runs/mine                              the models and images of a run
 diffgen explain a.onnx b.tflite --data val/ --write    ... and keep it in a sidecar
 """
 _READING, _MACHINE = ("resize", "fit", "skip_broken", "exif"), ("device", "batch_size")

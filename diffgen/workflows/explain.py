@@ -102,8 +102,8 @@ def explain(
     """Say why two models that should be the same differ: a fault in a pipeline, or the weights.
 
     Each fault that is known (:mod:`diffgen.causes`) is imitated in one model; the right one makes it answer as the
-    other one does. Labels are not needed. Of a run its finds are asked about beside real images, and its report gets a
-    part that says what was found.
+    other one does. Labels are not needed. The models are asked about real images alone: on finds, which are where the
+    models differ, nearly any change brings them together. The report of a run gets a part that says what was found.
 
     Args:
         a, b: two models, see :func:`diffgen.models.load`; or in place of ``a`` a run folder, and no ``b``.
@@ -163,7 +163,7 @@ def _of_models(
     models, specs = specs_for(given, replace(reading, models=tuple(options)))
     boxes = load_models(models, specs, device=device, batch_size=resolve_batch_size(reading.batch_size, device))
     images, _ = load_for(data, boxes, reading, progress)
-    return _ready(boxes, specs, images, Sample(images.images[random_rows(len(images), SAMPLE)]), progress)
+    return _ready(boxes, specs, images, progress)
 
 
 def _of_run(
@@ -178,21 +178,11 @@ def _of_run(
             "'diffgen explain A B --data D'."
         )
     images = run.data(data, purpose="explain it", progress=progress)
-    with folder.reading():
-        triggers = folder.read_judged()
-        finds = np.flatnonzero(triggers.distinct)
-        finds = finds[random_rows(len(finds), SAMPLE // 2)]
-        found = triggers.images_of(finds)
-    real = images.images[random_rows(len(images), SAMPLE - len(found))]
-    both = np.concatenate([found, real])
     specs = tuple(given.over(said) for given, said in zip(options or run.config.models, run.config.models, strict=True))
-    sample = Sample(both[random_rows(len(both), len(both))])
-    return _ready(boxes, specs, images, sample, progress)
+    return _ready(boxes, specs, images, progress)
 
 
-def _ready(
-    boxes: Sequence[BlackBox], specs: Sequence[ModelSpec], images: ImageSet, sample: Sample, progress: Progress
-) -> _Pair:
+def _ready(boxes: Sequence[BlackBox], specs: Sequence[ModelSpec], images: ImageSet, progress: Progress) -> _Pair:
     """Both prepared on a few of the images."""
     if table := next((each for each in boxes if isinstance(each, AnswerTable)), None):
         raise UserError(
@@ -207,6 +197,7 @@ def _ready(
         settle_sizes(boxes, few, progress)
     announce_sizes(boxes, few, progress)
     a, b = boxes
+    sample = Sample(images.images[random_rows(len(images), SAMPLE)])
     return _Pair((a, b), sample, images.source, all(spec.opening.isolate != "on" for spec in specs))
 
 
