@@ -38,7 +38,7 @@ from benchmarks.deployments import (
     some_of,
 )
 from benchmarks.nets_of_hands import export
-from diffgen.causes import Explanation, Sample, explain_models
+from diffgen.causes import Explanation, explain_models
 from diffgen.causes.wording import verdict
 from diffgen.config import Preprocessing, QuantizeConfig
 from diffgen.data import load
@@ -94,10 +94,7 @@ def clean_pairs(shared: Path, nets: Path) -> Iterator[tuple[str, Opened]]:
             name = f"own, 96 pixels, seed {seed}, TorchScript and {kind}"
             yield name, (_box(files["pt"], own_fed), _box(files[kind], own_fed), some_of(hands))
     for name in ("MobileNet v1", "MobileNet v2"):
-        yield (
-            f"{name}, and a deployment without a fault",
-            _deployed(MODELS[name](shared, nets), NO_FAULT),
-        )
+        yield f"{name}, and a deployment without a fault", _deployed(MODELS[name](shared, nets), NO_FAULT)
 
 
 def retrained_pairs(shared: Path, nets: Path) -> Iterator[tuple[str, Opened]]:
@@ -114,10 +111,8 @@ def retrained_pairs(shared: Path, nets: Path) -> Iterator[tuple[str, Opened]]:
     files = {depth: _resnet_files(shared, nets, depth, small)["pt"] for depth in (20, 32)}
     tiny = shared / "models" / "cifar10-resnet8-tiny" / "float32.tflite"
     yield "ResNet-20 and ResNet-32", (_box(files[20], normal), _box(files[32], normal), some_of(small))
-    yield (
-        "ResNet-8 and ResNet-20",
-        (_box(tiny, Preprocessing(scale="0..255")), _box(files[20], normal), some_of(small)),
-    )
+    pair = _box(tiny, Preprocessing(scale="0..255")), _box(files[20], normal), some_of(small)
+    yield "ResNet-8 and ResNet-20", pair
     own_fed = Preprocessing(mean=(0.5,), std=(0.5,))
     for a, b in ((0, 1), (0, 2), (1, 2)):
         one, other = (_box(own_network(shared, nets, seed=seed), own_fed) for seed in (a, b))
@@ -207,7 +202,7 @@ def measured(kind: str, model: str, name: str, right: Sequence[Sequence[str]], p
         box.prepare(images[:32])
         box.lenient = True
     started = time.process_time()
-    found = explain_models(a, b, Sample(images), Progress())
+    found = explain_models(a, b, images, Progress())
     told = tuple(each.cause for each in found.found)
     row = Row(kind, model, name, tuple(map(tuple, right)), told, found, time.process_time() - started)
     words = "; ".join(f"{each.sentence} {each.share:.2f} ({each.low:.2f} to {each.high:.2f})" for each in found.found)
@@ -236,13 +231,11 @@ def cases(shared: Path, nets: Path, arguments: argparse.Namespace) -> Iterator[R
                 if all(each in known for each in pair) and two < 20:
                     two += 1
                     (one, right), (other, also) = (known[each] for each in pair)
-                    yield measured(
-                        "two faults", name, " and ".join(pair), [right, also], _deployed(model, both(one, other))
-                    )
+                    opened = _deployed(model, both(one, other))
+                    yield measured("two faults", name, " and ".join(pair), [right, also], opened)
     for kind, pairs in (("clean", clean_pairs), ("retrained", retrained_pairs)):
         if kind in arguments.kinds:
-            for name, opened in pairs(shared, nets):
-                yield measured(kind, "", name, [], opened)
+            yield from (measured(kind, "", name, [], opened) for name, opened in pairs(shared, nets))
 
 
 def _title(row: Row) -> str:
@@ -253,14 +246,8 @@ def _title(row: Row) -> str:
 
 def page(rows: Sequence[Row], command: str) -> str:
     """The results as Markdown."""
-    lines = [
-        "# Faults of pipelines, named by answers alone",
-        "",
-        f"Made by `{command}`.",
-        "",
-        str(__doc__).split("\n\n")[2],
-        "",
-    ]
+    tuned = str(__doc__).split("\n\n")[2]
+    lines = ["# Faults of pipelines, named by answers alone", "", f"Made by `{command}`.", "", tuned, ""]
     titles = {row: _title(row) for row in rows}
     lines += ["| | cases | right | median queries | most queries |", "|---|---:|---:|---:|---:|"]
     for title in dict.fromkeys(titles.values()):
@@ -271,28 +258,14 @@ def page(rows: Sequence[Row], command: str) -> str:
         )
     asked = [row.explanation.queries for row in rows]
     seconds = sum(row.seconds for row in rows)
-    lines += [
-        "",
-        f"Median of all: {int(np.median(asked)):,} queries; {seconds:,.0f} seconds of processor time.",
-        "",
-    ]
+    lines += ["", f"Median of all: {int(np.median(asked)):,} queries; {seconds:,.0f} seconds of processor time.", ""]
     lines += ["Right is: the planted fault named first; both of two named; nothing named where there is none.", ""]
-    lines += [
-        "| | model | what was planted | right | different labels | queries | what was said |",
-        "|---|---|---|---|---:|---:|---|",
-    ]
+    lines += ["| | model | what was planted | right | different labels | queries | what was said |"]
+    lines += ["|---|---|---|---|---:|---:|---|"]
     for row in rows:
-        found = row.explanation
-        cells = (
-            row.kind,
-            row.model,
-            row.name,
-            "yes" if row.ok else "NO",
-            f"{found.differing} of {found.images}",
-            f"{found.queries:,}",
-            verdict(found),
-        )
-        lines.append("| " + " | ".join(cells) + " |")
+        found, right = row.explanation, "yes" if row.ok else "NO"
+        figures = f"{found.differing} of {found.images} | {found.queries:,} | {verdict(found)}"
+        lines.append(f"| {row.kind} | {row.model} | {row.name} | {right} | {figures} |")
     return "\n".join(lines) + "\n"
 
 

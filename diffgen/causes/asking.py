@@ -55,53 +55,52 @@ class Asked:
 
     def as_is(self, rows: Int64Array) -> Float32Array:
         """float32 (n, K): what it says of some images, fed as its own pre-processing says."""
-        return self._remembered((), rows, lambda missing: self.box.predict(self.images[missing]))
+        return self._remembered((), rows, self.again)
 
     def changed(self, changes: tuple[Change, ...], rows: Int64Array) -> Float32Array:
         """float32 (n, K): what it says of some images with changes."""
-        changes = tuple(sorted(changes, key=lambda each: each.stage))
         fed = tuple(each for each in changes if each.stage is not Stage.ANSWERS)
-        if not fed:
-            answers = self.as_is(rows)
-        else:
-            transform = self.transform(fed)
 
-            def ask(missing: Int64Array) -> Float32Array:
-                with self.box.feeding(transform):
-                    return self.box.predict(self.images[missing])
+        def ask(missing: Int64Array) -> Float32Array:
+            with self.box.feeding(self.transform(fed)):
+                return self.again(missing)
 
-            answers = self._remembered(fed, rows, ask)
-        read = torch.from_numpy(answers)
-        for each in changes[len(fed) :]:
-            read = each.apply(read)
+        read = torch.from_numpy(self._remembered(fed, rows, ask) if fed else self.as_is(rows))
+        for each in changes:
+            read = each.apply(read) if each.stage is Stage.ANSWERS else read
         return read.numpy()
 
     def fed_with(self, preprocessing: Preprocessing, rows: Int64Array) -> Float32Array:
-        """float32 (n, K): what it says of some images with other pre-processing; that is paid for and not remembered.
+        """float32 (n, K): what it says of some images with other pre-processing; not remembered.
 
         Raises:
             UserError, RunError: it does not take that.
         """
-        assert self.box.image_shape is not None
+        box = self.box
+        with box.feeding(PixelTransform(preprocessing, self._layout, self.image_shape, box._input_device, box.name)):
+            return self.again(rows)
+
+    def again(self, rows: Int64Array) -> Float32Array:
+        """float32 (n, K): what it says of some images at once, as it is fed now; that is paid for, and not remembered.
+
+        Raises:
+            SpentError: it may not be asked about so many.
+        """
+        left = self.box.answers.images_left
+        if left is not None and len(rows) > left:
+            raise SpentError
         self.purse.pay(len(rows))
-        transform = PixelTransform(
-            preprocessing, self._layout, self.box.image_shape, self.box._input_device, self.box.name
-        )
-        with self.box.feeding(transform):
-            return self.box.predict(self.images[rows])
+        return self.box.predict(self.images[rows])
 
     def inputs(self, changes: tuple[Change, ...], rows: Int64Array) -> torch.Tensor:
         """What it is handed for some images."""
-        return self.transform(tuple(sorted(changes, key=lambda each: each.stage)))(torch.from_numpy(self.images[rows]))
+        return self.transform(changes)(torch.from_numpy(self.images[rows]))
 
     def pictures(self, changes: tuple[Change, ...], rows: Int64Array) -> UInt8Array:
         """uint8 (n, C', H', W'): what it is handed for some images, as pictures."""
         own = self.box.preprocessing
-        handed = self.transform(changes)(torch.from_numpy(self.images[rows]))
-        shape = self.shape
-        if own.layout == "nhwc":
-            handed = handed.permute(0, 3, 1, 2)
-        pixels = handed.reshape(len(rows), *shape)
+        handed = self.inputs(changes, rows)
+        pixels = (handed.permute(0, 3, 1, 2) if own.layout == "nhwc" else handed).reshape(len(rows), *self.shape)
         for values, undo in ((own.std, torch.mul), (own.mean, torch.add)):
             if values:
                 pixels = undo(pixels, pixels.new_tensor(values).view(-1, 1, 1))
@@ -111,11 +110,8 @@ class Asked:
 
     def transform(self, changes: Sequence[Change]) -> Callable[[torch.Tensor], torch.Tensor]:
         """From uint8 (N, C, H, W) to what the model takes, with changes in the order of their stages."""
-        own, device = self.box.preprocessing, self.box._input_device
-        layout = self._layout
-        assert self.box.image_shape is not None
-        shape = self.shape
-        resized = (self.box.image_shape[0], *shape[1:])
+        own, device, layout, shape = self.box.preprocessing, self.box._input_device, self._layout, self.shape
+        resized = (self.image_shape[0], *shape[1:])
         resize: Callable[[torch.Tensor], torch.Tensor] = Geometry.of(own, (shape[1], shape[2]))
         resize = next((each.apply for each in reversed(changes) if each.stage is Stage.RESIZE), resize)
         levels = PixelTransform(replace(own, size=(), crop=0.0), "nchw", resized, device, self.box.name)
@@ -142,23 +138,20 @@ class Asked:
         return next(each for each in LAYOUTS if each == self.box.preprocessing.layout)
 
     @property
+    def image_shape(self) -> ImageShape:
+        """(C, H, W) of the images."""
+        assert self.box.image_shape is not None
+        return self.box.image_shape
+
+    @property
     def shape(self) -> ImageShape:
         """(C', H', W') of what it is handed."""
-        assert self.box.image_shape is not None
-        return model_shape(self.box.preprocessing, self.box.image_shape, self.box.name)
+        return model_shape(self.box.preprocessing, self.image_shape, self.box.name)
 
     def seen(self, own: Float32Array, other: Float32Array) -> Seen:
         """What causes know of this model."""
-        assert self.box.image_shape is not None
-        return Seen(
-            self.box.preprocessing,
-            self.box.image_shape,
-            self.shape,
-            own,
-            other,
-            self.box.class_names,
-            self.box._takes_bytes,
-        )
+        box = self.box
+        return Seen(box.preprocessing, self.image_shape, self.shape, own, other, box.class_names, box._takes_bytes)
 
     def _remembered(
         self, key: tuple[Change, ...], rows: Int64Array, ask: Callable[[Int64Array], Float32Array]
@@ -166,6 +159,5 @@ class Asked:
         known = self._known.setdefault(key, {})
         missing = np.array([row for row in dict.fromkeys(rows.tolist()) if row not in known], dtype=np.int64)
         if len(missing):
-            self.purse.pay(len(missing))
             known.update(zip(missing.tolist(), ask(missing), strict=True))
         return np.stack([known[row] for row in rows.tolist()])

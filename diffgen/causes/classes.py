@@ -12,6 +12,7 @@ from diffgen.causes.base import Cause, Change, Seen, Stage
 from diffgen.types import Int64Array
 
 _IMAGES_OF_EACH = 2
+_COUNTS, _ORDERED = "counts every class one place", "has its classes in the order"
 
 
 class Classes(Cause):
@@ -20,23 +21,16 @@ class Classes(Cause):
     def changes(self, seen: Seen) -> Iterator[Change]:
         classes = seen.own.shape[1]
         plain = np.arange(classes)
+        # the opposite order first: of two classes all of these are the same
         orders: list[tuple[str, str, Int64Array]] = [
-            (
-                "one place further",
-                "counts every class one place further, as with a background in front",
-                np.roll(plain, 1),
-            ),
-            (
-                "one place less",
-                "counts every class one place less, as without the background in front",
-                np.roll(plain, -1),
-            ),
+            ("reversed", "has its classes in the opposite order", plain[::-1]),
+            ("one place further", f"{_COUNTS} further, as with a background in front", np.roll(plain, 1)),
+            ("one place less", f"{_COUNTS} less, as without the background in front", np.roll(plain, -1)),
             (
                 "sorted as text",
-                "has its classes in the order of their numbers as text (0, 1, 10, 11, ...)",
-                _sorted_as_text(plain),
+                f"{_ORDERED} of their numbers as text (0, 1, 10, 11, ...)",
+                np.array(sorted(plain, key=str)),
             ),
-            ("reversed", "has its classes in the opposite order", plain[::-1]),
         ]
         if seen.class_names:
             named = np.argsort(np.array(seen.class_names), kind="stable")
@@ -57,7 +51,3 @@ class Classes(Cause):
                 "put the classes into the order of the other model (--label-map maps one onto the other)",
                 share=0.3,
             )
-
-
-def _sorted_as_text(plain: Int64Array) -> Int64Array:
-    return np.asarray(sorted(plain.tolist(), key=str), dtype=np.int64)

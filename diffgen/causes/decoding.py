@@ -22,9 +22,10 @@ class Decoding(Cause):
         for quality in (75, 90, 50):
             yield _jpeg(quality, lambda quality=quality: tuple(map(_jpeg, (quality - 15, quality - 8, quality + 8))))  # type: ignore[misc]
         if seen.image_shape[0] == 3:
-            yield _change(
+            yield Change(
                 "decoder: chroma subsampling",
                 "sees colours at half the resolution (4:2:0 without interpolation)",
+                Stage.PICTURE,
                 _subsampled,
                 "decode with full colour resolution",
             )
@@ -34,20 +35,17 @@ class Orientation(Cause):
     name = "orientation"
 
     def changes(self, seen: Seen) -> Iterator[Change]:
-        for name, says, apply in _TURNS:
-            yield _change(f"orientation: {name}", says, apply, "turn the pictures as their EXIF tag says, once")
+        advice = "turn the pictures as their EXIF tag says, once"
+        for way, apply in _WAYS:
+            yield Change(f"orientation: {way}", f"sees pictures {way}", Stage.PICTURE, apply, advice)
 
 
-_TURNS: tuple[tuple[str, str, Apply], ...] = (
-    ("90 degrees clockwise", "sees pictures turned by 90 degrees clockwise", lambda x: x.rot90(-1, (2, 3))),
-    (
-        "90 degrees counter-clockwise",
-        "sees pictures turned by 90 degrees counter-clockwise",
-        lambda x: x.rot90(1, (2, 3)),
-    ),
-    ("upside down", "sees pictures upside down", lambda x: x.flip(2)),
-    ("180 degrees", "sees pictures turned by 180 degrees", lambda x: x.flip((2, 3))),
-    ("mirrored", "sees pictures mirrored", lambda x: x.flip(3)),
+_WAYS: tuple[tuple[str, Apply], ...] = (
+    ("turned by 90 degrees clockwise", lambda x: x.rot90(-1, (2, 3))),
+    ("turned by 90 degrees counter-clockwise", lambda x: x.rot90(1, (2, 3))),
+    ("upside down", lambda x: x.flip(2)),
+    ("turned by 180 degrees", lambda x: x.flip((2, 3))),
+    ("mirrored", lambda x: x.flip(3)),
 )
 
 
@@ -60,10 +58,6 @@ def _jpeg(quality: int, nearby: Callable[[], tuple[Change, ...]] = tuple) -> Cha
         "hand the pixels over without another JPEG",
         nearby=nearby,
     )
-
-
-def _change(name: str, says: str, apply: Apply, advice: str) -> Change:
-    return Change(name, says, Stage.PICTURE, apply, advice)
 
 
 def _as_jpeg(pixels: torch.Tensor, quality: int) -> torch.Tensor:

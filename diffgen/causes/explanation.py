@@ -9,14 +9,6 @@ from diffgen.types import Int64Array, UInt8Array
 
 
 @dataclass(frozen=True)
-class Sample:
-    """Images that are asked about, uint8 (N, C, H, W), in random order; and their labels, int64 (N,), or None."""
-
-    images: UInt8Array
-    labels: Int64Array | None = None
-
-
-@dataclass(frozen=True)
 class Found:
     """A cause, and how sure it is.
 
@@ -24,8 +16,8 @@ class Found:
         cause: its name in few words.
         sentence: what is wrong in which model.
         role: "A" or "B", the model whose pipeline has the fault as far as answers can tell.
-        share, low, high: of the difference that goes where this and the causes before it are imitated, 0..1, and
-            an interval that holds at 95 % for all that was tested.
+        low, share, high: of the difference that goes where this and the causes before it are imitated, -1..1, between
+            the ends of an interval that holds at 95 % for all that was tested.
         labels: how many pictures of the tested half got different labels before and after.
         tested: pictures that this rests on; they had no part in choosing the cause.
         advice: what to do in that pipeline.
@@ -34,8 +26,8 @@ class Found:
     cause: str
     sentence: str
     role: str
-    share: float
     low: float
+    share: float
     high: float
     labels: tuple[int, int]
     tested: int

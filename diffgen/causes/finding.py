@@ -17,15 +17,15 @@ import torch
 
 from diffgen.causes.asking import Asked, Purse, SpentError
 from diffgen.causes.base import Change, Seen, Stage, all_changes
-from diffgen.causes.explanation import Explanation, Found, Sample, Shown
-from diffgen.causes.measures import PICTURES, Unseen, correlation_lost, distances
+from diffgen.causes.explanation import Explanation, Found, Shown
+from diffgen.causes.measures import PICTURES, Unseen, correlation_lost, differing, distances
 from diffgen.config import Preprocessing
 from diffgen.errors import RunError, ServiceError, UserError
 from diffgen.events import Progress
 from diffgen.models import BlackBox
-from diffgen.types import Float32Array, Int64Array
+from diffgen.types import Float32Array, Int64Array, UInt8Array
 
-QUERIES = 2000  # at most
+QUERIES, _FEWEST = 2000, 200  # at most; with fewer nothing can be told
 _FIRST = 192  # images that both models are asked about
 SAMPLE = 512  # ... and where nothing is found, which more of them make surer
 _ROUNDS = ((3, 10), (9, 3), (20, 1))  # more images of each round, and how many changes go on
@@ -43,24 +43,25 @@ _REFINED = 3  # changes that are left where other strengths of them are tried
 
 
 def explain_models(
-    a: BlackBox, b: BlackBox, sample: Sample, progress: Progress, *, queries: int = QUERIES
+    a: BlackBox, b: BlackBox, images: UInt8Array, progress: Progress, *, queries: int = QUERIES
 ) -> Explanation:
     """Say why two models differ; both are prepared, and their classes are in one order.
 
     Args:
-        sample: of more than 512 images the first ones.
-        queries: that it may take.
+        images: uint8 (N, C, H, W), N >= 2, in random order; of more than 512 the first ones.
+        queries: that it may take; of a model with a budget of its own no more than are left of it.
 
     Raises:
-        UserError, RunError: a model cannot be asked.
+        UserError, RunError: a model cannot be asked, or may be asked too little.
     """
-    images = sample.images[:SAMPLE]
-    purse = Purse(queries)
+    allowed = min([queries, *(left for box in (a, b) if (left := box.answers.images_left) is not None)])
+    if allowed < _FEWEST:
+        raise UserError(f"The queries are {allowed:,}; give {_FEWEST:,} or more, with which some causes can be told.")
+    images, purse = images[:SAMPLE], Purse(queries)
     one, other = Asked(a, images, purse), Asked(b, images, purse)
-    every = np.arange(min(_FIRST, len(images)))
+    every = np.arange(min(_FIRST, len(images), allowed // 4))
     said = one.as_is(every), other.as_is(every)
     apart = distances(*said)
-    explanation = Explanation(len(every), int((said[0].argmax(1) != said[1].argmax(1)).sum()), float(apart.mean()))
     search = _Search(one, other, every[::2], Unseen.among(every[1::2], apart[1::2]), progress)
     cut_short = False
     if float(apart.max()) > _ALIKE:
@@ -68,7 +69,18 @@ def explain_models(
             search.run()
         except SpentError:
             cut_short = True
-    return search.concluded(explanation, cut_short=cut_short)
+    return Explanation(
+        images=len(every),
+        differing=differing(*said),
+        distance=float(apart.mean()),
+        found=tuple(search.found),
+        most=search.most,
+        tried=search.tried,
+        queries=purse.spent,
+        cut_short=cut_short,
+        shown=search.shown,
+        mend=search.mend,
+    )
 
 
 @dataclass
@@ -110,9 +122,8 @@ class _Search:
 
     def _bound(self, asked: Asked, faulty: Asked, change: Change) -> None:
         """How much the best of the changes may explain at most, on as many pictures as may be asked about."""
-        left = self.a.purse.most - self.a.purse.spent - 2 * PICTURES
-        more = np.arange(_FIRST, min(len(self.a.images), _FIRST + max(0, left // 2)))
-        rows = np.concatenate([np.setdiff1d(np.arange(min(_FIRST, len(self.a.images))), self.chosen_on), more])
+        left = max(0, self.a.purse.most - self.a.purse.spent - 2 * PICTURES) // 2
+        rows = np.setdiff1d(np.arange(min(len(self.a.images), 2 * len(self.chosen_on) + left)), self.chosen_on)
         tested = Unseen.among(rows, distances(asked.as_is(rows), faulty.as_is(rows)))
         known, wanted = asked.as_is(tested.rows), faulty.as_is(tested.rows)
         with_it = self._imitated(asked, (change,), tested.rows)
@@ -139,12 +150,11 @@ class _Search:
         if silent.mean() < _SILENT:
             return False
         apart = distances(said, other)
-        low, share, high = self.tested.interval(apart, np.where(silent, np.float32(0), apart), 1)
-        sentence = f"model {role} gives NaN or infinity, as where numbers of 16 bits overflow"
-        labels = said.argmax(1) != other.argmax(1)
-        left = int(labels.sum()), int((labels & ~silent).sum())
+        explained = self.tested.interval(apart, np.where(silent, np.float32(0), apart), 1)
+        says = f"model {role} gives NaN or infinity, as where numbers of 16 bits overflow"
+        labels = differing(said, other), differing(said[~silent], other[~silent])
         advice = "compute in 32 bits where numbers get large"
-        self.found.append(Found("overflow", sentence, role, share, low, high, left, len(rows), advice))
+        self.found.append(Found("overflow", says, role, *explained, labels, len(rows), advice))
         return True
 
     def _unsteady(self, role: str, faulty: Asked) -> bool:
@@ -153,35 +163,21 @@ class _Search:
         before, other = faulty.as_is(rows), (self.a if faulty is self.b else self.b).as_is(rows)
         again = self._in_small_batches(faulty, rows)
         moved, apart = distances(before, again), distances(before, other)
-        if moved.sum() < _UNSTEADY * apart.sum():
+        if moved.max() <= _ALIKE or moved.sum() < _UNSTEADY * apart.sum():
             return False
         random = distances(again, self._in_small_batches(faulty, rows)).sum() > 0.5 * moved.sum()
-        tested = Unseen(rows, np.ones(len(rows)))
-        low, value, high = tested.interval(apart, np.maximum(apart - moved, 0), 1)
-        self.found.append(
-            Found(
-                "non-determinism" if random else "batch dependence",
-                f"model {role} "
-                + (
-                    "does not answer alike twice, as with dropout that is left on"
-                    if random
-                    else "answers otherwise when other images are in the batch, as with batch statistics left on"
-                ),
-                role,
-                value,
-                low,
-                high,
-                (int((before.argmax(1) != other.argmax(1)).sum()),) * 2,
-                len(rows),
-                advice="put the network into evaluation mode before it is exported",
-            )
-        )
+        explained = Unseen(rows, np.ones(len(rows))).interval(apart, np.maximum(apart - moved, 0), 1)
+        name, does = "non-determinism", "does not answer alike twice, as with dropout that is left on"
+        if not random:
+            name = "batch dependence"
+            does = "answers otherwise when other images are in the batch, as with batch statistics left on"
+        labels = (differing(before, other),) * 2
+        advice = "put the network into evaluation mode before it is exported"
+        self.found.append(Found(name, f"model {role} {does}", role, *explained, labels, len(rows), advice))
         return True
 
     def _in_small_batches(self, faulty: Asked, rows: Int64Array) -> Float32Array:
-        faulty.purse.pay(len(rows))
-        parts = np.array_split(rows, max(1, len(rows) // _TOGETHER))
-        return np.concatenate([faulty.box.predict(faulty.images[some]) for some in parts])
+        return np.concatenate([faulty.again(some) for some in np.array_split(rows, max(1, len(rows) // _TOGETHER))])
 
     # -- how it is fed -------------------------------------------------------------------------------------------------
 
@@ -229,6 +225,7 @@ class _Search:
         self, asked: Asked, faulty: Asked, changes: tuple[Change, ...], taken: tuple[Change, ...], rows: Int64Array
     ) -> float:
         """What is left of the difference with changes; more than 1 where it grows. By the measure that falls more."""
+        self.progress.stop.check()
         wanted = faulty.as_is(rows)
         before, after = asked.changed(taken, rows), self._imitated(asked, changes, rows)
         return min(
@@ -289,26 +286,14 @@ class _Search:
             alone = self._ratio(asked, faulty, (*self.taken, pending[-1]), self.taken, some)
             if alone <= 1.05 * self._ratio(asked, faulty, (*self.taken, *pending), self.taken, some):
                 pending = pending[-1:]
-        own = distances(asked.as_is(rows), wanted)
+        plain = asked.as_is(rows)
+        own = distances(plain, wanted)
         for change in pending:
             self.taken = (*self.taken, change)
             answers = asked.changed(self.taken, rows)
-            low, share, high = tested.interval(own, distances(answers, wanted), _TESTS)
-            differing = (int((each.argmax(1) != wanted.argmax(1)).sum()) for each in (asked.as_is(rows), answers))
-            sentence = f"model {role} {change.says}"
-            self.found.append(
-                Found(
-                    change.cause,
-                    sentence,
-                    role,
-                    share,
-                    low,
-                    high,
-                    (next(differing), next(differing)),
-                    len(rows),
-                    change.advice,
-                )
-            )
+            explained = tested.interval(own, distances(answers, wanted), _TESTS)
+            says, labels = f"model {role} {change.says}", (differing(plain, wanted), differing(answers, wanted))
+            self.found.append(Found(change.cause, says, role, *explained, labels, len(rows), change.advice))
         return True
 
     def _little_left(self) -> bool:
@@ -354,18 +339,6 @@ class _Search:
         fed = replace(preprocessing, outputs=faulty.box.preprocessing.outputs)
         answers = faulty.fed_with(fed, rows)
         return float(distances(asked.changed(read, rows), answers).sum())
-
-    def concluded(self, explanation: Explanation, *, cut_short: bool) -> Explanation:
-        return replace(
-            explanation,
-            found=tuple(self.found),
-            most=self.most,
-            tried=self.tried,
-            queries=self.a.purse.spent,
-            cut_short=cut_short,
-            shown=self.shown,
-            mend=self.mend,
-        )
 
 
 def _changed(own: Preprocessing, other: Preprocessing) -> Preprocessing:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -129,14 +128,3 @@ def _middle(pixels: torch.Tensor, size: tuple[int, int], shift: tuple[int, int])
 def _moved(pixels: torch.Tensor, shift: tuple[int, int]) -> torch.Tensor:
     height, width = pixels.shape[2:]
     return pixels if shift == (0, 0) else _middle(pixels, (height, width), shift)
-
-
-def through(*steps: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
-    """One step after another."""
-
-    def all_of(pixels: torch.Tensor) -> torch.Tensor:
-        for step in steps:
-            pixels = step(pixels)
-        return pixels
-
-    return all_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 
@@ -34,25 +34,20 @@ class Levels(Cause):
                 lambda own, other, factor=factor, offset=offset: _undone(own, other, factor, offset),  # type: ignore[misc]
                 (lambda own: None) if seen.takes_bytes else given.as_preprocessing,
             )
-        for name, says, apply in (
-            (
-                "tone: gamma applied twice",
-                "is handed pictures made brighter by a gamma of 2.2",
-                lambda x: _power(x, 1 / 2.2),
-            ),
-            ("tone: linear light", "is handed linear light in place of sRGB values", lambda x: _power(x, 2.2)),
-            (
-                "tone: video range",
-                "is handed grey levels from 16 to 235 in place of 0 to 255",
-                lambda x: 16 + x * (219 / 255),
-            ),
-            (
-                "tone: video range stretched",
-                "stretches grey levels from 16..235 to 0..255, though they have the whole range",
-                lambda x: ((x - 16) * (255 / 219)).clamp(0, 255),
-            ),
-        ):
-            yield Change(name, says, Stage.PICTURE, apply, "take the grey levels as the decoder gives them")
+        for name, says, apply in _TONES:
+            yield Change(f"tone: {name}", says, Stage.PICTURE, apply, "take the grey levels as the decoder gives them")
+
+
+_TONES: tuple[tuple[str, str, Callable[[torch.Tensor], torch.Tensor]], ...] = (
+    ("gamma applied twice", "is handed pictures made brighter by a gamma of 2.2", lambda x: _power(x, 1 / 2.2)),
+    ("linear light", "is handed linear light in place of sRGB values", lambda x: _power(x, 2.2)),
+    ("video range", "is handed grey levels from 16 to 235 in place of 0 to 255", lambda x: 16 + x * (219 / 255)),
+    (
+        "video range stretched",
+        "stretches grey levels from 16..235 to 0..255, though they have the whole range",
+        lambda x: ((x - 16) * (255 / 219)).clamp(0, 255),
+    ),
+)
 
 
 class _Normalisation:

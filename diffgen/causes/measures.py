@@ -24,6 +24,11 @@ def distances(one: Float32Array, other: Float32Array) -> Float32Array:
     return np.asarray(np.abs(one - other).sum(axis=1) / 2, dtype=np.float32)
 
 
+def differing(one: Float32Array, other: Float32Array) -> int:
+    """On how many pictures the labels differ."""
+    return int((one.argmax(axis=1) != other.argmax(axis=1)).sum())
+
+
 def correlation_lost(one: Float32Array, other: Float32Array) -> Float32Array:
     """float32 (N,): 1 less the correlation of log-probabilities, and a little that two equal answers have, too.
 
@@ -65,7 +70,7 @@ class Unseen:
         """
         total, count = float(self.weights @ before), len(before)
         if total <= 0 or count < 2:
-            return 0.0, 0.0, 0.0
+            return -1.0, 0.0, 1.0  # nothing is known
         share = 1 - float(self.weights @ after) / total
         residual = self.weights * ((before - after) - share * before)
         error = float(np.sqrt(count / (count - 1) * (residual**2).sum())) / total

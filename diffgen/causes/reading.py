@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import torch
 from scipy.optimize import minimize_scalar
 
 from diffgen.causes.base import Cause, Change, Seen, Stage
-from diffgen.config import Preprocessing, replace
+from diffgen.config import replace
 from diffgen.types import Float32Array
 
 _LEAST = 1e-6  # a probability: 8 bits leave hardly less
@@ -26,30 +25,28 @@ class Reading(Cause):
         classes = seen.other.shape[1]
         highest = float(np.e / (np.e + classes - 1))  # that a softmax of probabilities can be
         if seen.other.max() <= 1.01 * highest < seen.own.max():
-            yield _change(
+            yield Change(
                 "softmax twice",
                 "takes the softmax of probabilities",
+                Stage.ANSWERS,
                 lambda answers: torch.softmax(answers, dim=1),
                 "take the softmax once",
                 lambda own, other: [replace(own, outputs="probabilities")] if own.outputs == "logits" else [],
+                share=_MOST_OF_IT,
             )
         else:
             factor = _temperature(seen.own, seen.other)
             if max(factor, 1 / factor) >= _FAR:
-                yield _change(
+                says = f"divides its logits by {factor:.2f}"
+                yield Change(
                     f"temperature: {factor:.2f}",
-                    f"divides its logits by {factor:.2f}"
-                    if factor > 1
-                    else f"multiplies its logits by {1 / factor:.2f}",
+                    says if factor > 1 else f"multiplies its logits by {1 / factor:.2f}",
+                    Stage.ANSWERS,
                     lambda answers: _tempered(answers, factor),
                     "read the logits as they are",
+                    share=_MOST_OF_IT,
                 )
         yield from _saturated(seen.own, seen.other)
-
-
-def _change(name: str, says: str, apply: Any, advice: str, mends: Any = None) -> Change:
-    none: list[Preprocessing] = []
-    return Change(name, says, Stage.ANSWERS, apply, advice, mends or (lambda own, other: none), share=_MOST_OF_IT)
 
 
 def _tempered(answers: torch.Tensor, factor: float) -> torch.Tensor:

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from diffgen.causes.base import Cause, Change, Seen, Stage
-from diffgen.causes.geometry import Geometry
+from diffgen.causes.geometry import Geometry, Kernel
 from diffgen.config import Preprocessing, replace
 
 _FIELDS = ("size", "crop", "interpolation", "antialias")
+_KERNELS: tuple[tuple[Kernel, bool, str], ...] = (
+    ("nearest", False, "takes the nearest pixel"),
+    ("nearest-floor", False, "takes the nearest pixel, rounded down"),
+    ("bicubic", True, "resizes bicubic"),
+    ("bicubic", False, "resizes bicubic without antialias"),
+    ("bilinear", True, "resizes bilinear"),
+    ("bilinear", False, "resizes bilinear without antialias"),
+    ("area", True, "takes the mean of whole pixels (area)"),
+    ("aligned", False, "resizes bilinear with aligned corners"),
+    ("legacy", False, "resizes bilinear without half a pixel, as TensorFlow 1"),
+)
 # of the shares that the middle has, those of torchvision's and timm's models
 _SHARES = (1.0, 0.875, 0.95, 0.9)
 _SHIFTS = ((1, 1), (-1, -1), (0, 1), (1, 0), (0, -1), (-1, 0), (1, -1), (-1, 1))
@@ -29,36 +39,26 @@ class Resizing(Cause):
         for share, words in ((1 / 2, "half"), (7 / 8, "7/8 of"), (3 / 4, "3/4 of")):
             smaller = Geometry((max(1, round(height * share)), max(1, round(width * share))))
             back = Geometry(own.size)
-            yield _change(
+            yield Change(
                 f"size: {words} the size",
                 f"sees pictures that were made smaller, to {words} the size, and larger again",
-                lambda pixels, smaller=smaller, back=back: back(smaller(pixels)),
+                Stage.PIXELS,
+                lambda pixels, smaller=smaller, back=back: back(smaller(pixels)),  # type: ignore[misc]
                 "resize once, to the size that the model takes",
-                stage=Stage.PIXELS,
+                _as_other,
             )
 
 
 def _kernels(own: Geometry) -> Iterator[Change]:
-    def with_(**changed: Any) -> Geometry:
-        return replace(own, **changed)
-
     advice = "resize with the kernel that the other model's pictures are resized with"
     if own.kernel in ("bilinear", "bicubic"):
         what = "without antialias" if own.antialias else "with antialias"
-        yield _change(f"antialias: resizes {what}", f"resizes {what}", with_(antialias=not own.antialias), advice)
-    for kernel, antialias, words in (
-        ("nearest", False, "takes the nearest pixel"),
-        ("nearest-floor", False, "takes the nearest pixel, rounded down"),
-        ("bicubic", True, "resizes bicubic"),
-        ("bicubic", False, "resizes bicubic without antialias"),
-        ("bilinear", True, "resizes bilinear"),
-        ("bilinear", False, "resizes bilinear without antialias"),
-        ("area", True, "takes the mean of whole pixels (area)"),
-        ("aligned", False, "resizes bilinear with aligned corners"),
-        ("legacy", False, "resizes bilinear without half a pixel, as TensorFlow 1"),
-    ):
+        yield _change(
+            f"antialias: resizes {what}", f"resizes {what}", replace(own, antialias=not own.antialias), advice
+        )
+    for kernel, antialias, words in _KERNELS:
         if (kernel, antialias) not in ((own.kernel, own.antialias), (own.kernel, not own.antialias)):
-            yield _change(f"resizing: {words}", words, with_(kernel=kernel, antialias=antialias), advice)
+            yield _change(f"resizing: {words}", words, replace(own, kernel=kernel, antialias=antialias), advice)
 
 
 class Cropping(Cause):
@@ -69,21 +69,16 @@ class Cropping(Cause):
     def changes(self, seen: Seen) -> Iterator[Change]:
         own = Geometry.of(seen.preprocessing, (seen.shape[1], seen.shape[2]))
         advice = "cut out the part that the other model sees"
-        for share in (0.0, *_SHARES):
-            if share == own.crop:
-                continue
-            if not share:
-                words = "stretches the whole picture"
-                yield _change(f"crop: {words}", words, replace(own, crop=0.0), advice)
-                continue
-            words = f"sees {share:.1%} of the shorter side, from the middle"
-            yield _change(f"crop: {words}", words, replace(own, crop=share), advice)
-            if share < 1:
-                words = f"cuts out {share:.1%} and then resizes"
-                yield _change(f"crop: {words}", words, replace(own, crop=share, crop_first=True), advice)
+        parts = {"stretches the whole picture": replace(own, crop=0.0)} if own.crop else {}
+        for share in _SHARES:
+            if share != own.crop:
+                parts[f"sees {share:.1%} of the shorter side, from the middle"] = replace(own, crop=share)
+                if share < 1:
+                    parts[f"cuts out {share:.1%} and then resizes"] = replace(own, crop=share, crop_first=True)
         if own.crop:
-            words = "cuts out before it resizes"
-            yield _change(f"crop: {words}", words, replace(own, crop_first=True), advice)
+            parts["cuts out before it resizes"] = replace(own, crop_first=True)
+        for words, changed in parts.items():
+            yield _change(f"crop: {words}", words, changed, advice)
         for down, right in _SHIFTS:
             where = " and ".join(f"one pixel {_SIDES[step][axis]}" for axis, step in ((0, down), (1, right)) if step)
             words = f"cuts out {where} the middle"
@@ -107,16 +102,8 @@ class Letterbox(Cause):
                 yield _change(f"letterbox: {words} {where}", says, changed, "leave out the letterbox")
 
 
-def _change(name: str, says: str, geometry: Any, advice: str, *, stage: Stage = Stage.RESIZE) -> Change:
-    return Change(
-        name,
-        says,
-        stage,
-        geometry,
-        advice,
-        _as_other,
-        geometry.as_preprocessing if isinstance(geometry, Geometry) else lambda own: None,
-    )
+def _change(name: str, says: str, geometry: Geometry, advice: str) -> Change:
+    return Change(name, says, Stage.RESIZE, geometry, advice, _as_other, geometry.as_preprocessing)
 
 
 def _as_other(own: Preprocessing, other: Preprocessing) -> list[Preprocessing]:

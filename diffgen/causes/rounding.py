@@ -17,12 +17,7 @@ class Rounding(Cause):
         for name, says, stage, apply in (
             ("pixels to whole numbers", "rounds resized pixels to whole numbers", Stage.PIXELS, torch.round),
             ("pixels down", "rounds resized pixels down to whole numbers", Stage.PIXELS, torch.floor),
-            (
-                "pixels to 5 bits",
-                "gets pixels of 5 bits a channel (RGB565)",
-                Stage.PIXELS,
-                lambda x: (x / 8).floor() * 8,
-            ),
+            ("pixels to 5 bits", "gets pixels of 5 bits (RGB565)", Stage.PIXELS, lambda x: (x / 8).floor() * 8),
             ("bfloat16", "is handed bfloat16 numbers", Stage.INPUT, lambda x: x.bfloat16().float()),
             ("steps of 1/16", "is handed numbers in steps of 1/16", Stage.INPUT, lambda x: (x * 16).round() / 16),
         ):

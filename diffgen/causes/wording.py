@@ -23,6 +23,11 @@ def verdict(found: Explanation) -> str:
         )
     if found.cut_short:
         return f"No cause was found in {found.queries:,} queries, and not all were tried; allow more."
+    if found.most >= 1:
+        return (
+            f"No pipeline fault of the {found.tried} that were tried explains the difference for sure, and "
+            f"{count_of(found.images, 'picture')} are too few to say that the weights differ; give more."
+        )
     return (
         f"The weights differ: no pipeline fault of the {found.tried} that were tried explains more than "
         f"{found.most:.0%} of the difference."

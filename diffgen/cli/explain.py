@@ -57,27 +57,27 @@ def run(arguments: argparse.Namespace) -> int:
     """Explain and print what was found."""
     settings = settings_from(arguments, CompareConfig)
     specs = model_options.specs_from(arguments, 2)
-    more: dict[str, Any] = {"write": arguments.write, "force": arguments.force, "queries": arguments.queries}
+    reading = {name: getattr(settings, name) for name in (*_READING, "batch_size")}
     if arguments.second is None:
-        if settings.resize is not None or settings.batch_size is not None:
-            raise UserError("A run is explained with its own settings; leave --resize and --batch-size out.")
-        device = None if settings.device == "auto" else settings.device
-        found = api.explain(
-            arguments.first, data=arguments.data, options=specs, device=device, **more, **options.events(arguments)
-        )
+        for name, value in reading.items():
+            if value != getattr(CompareConfig(), name):
+                raise UserError(f"A run is explained with its own settings; leave --{name.replace('_', '-')} out.")
     else:
         options.need_data(arguments)
         paths = (arguments.first, arguments.second)
         start_isolation([replace(spec, path=path) for spec, path in zip(specs, paths, strict=True)], settings.device)
-        found = api.explain(
-            paths[0],
-            paths[1],
-            data=arguments.data,
-            options=specs,
-            **{name: getattr(settings, name) for name in (*_READING, *_MACHINE)},
-            **more,
-            **options.events(arguments),
-        )
+    found = api.explain(
+        arguments.first,
+        arguments.second,
+        data=arguments.data,
+        options=specs,
+        queries=arguments.queries,
+        device=None if settings.device == "auto" else settings.device,
+        write=arguments.write,
+        force=arguments.force,
+        **reading,
+        **options.events(arguments),
+    )
     _print(found)
     return options.finish(arguments, found)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from diffgen.causes import Explanation, Sample, explain_models
+from diffgen.causes import Explanation, explain_models
+from diffgen.causes.explanation import Shown
 from diffgen.causes.finding import SAMPLE
 from diffgen.causes.measures import distances
 from diffgen.causes.wording import options_of, verdict
@@ -44,7 +45,7 @@ def name_cause(run: Learned, folder: RunFolder) -> None:
         return
     rows = random_rows(len(run.images), SAMPLE)
     a, b = models
-    explanation = explain_models(a, b, Sample(run.images.images[rows]), run.progress, queries=_QUERIES)
+    explanation = explain_models(a, b, run.images.images[rows], run.progress, queries=_QUERIES)
     if explanation.tried:
         keep_explanation(folder, explanation)
         run.progress.say(cause_of(folder))
@@ -52,17 +53,17 @@ def name_cause(run: Learned, folder: RunFolder) -> None:
 
 def keep_explanation(folder: RunFolder, explanation: Explanation) -> None:
     """Write into a run folder why its two models differ, in place of what was said before."""
-    shown, mend = explanation.shown, explanation.mend
-    empty = np.zeros((0, 1, 1, 1), dtype=np.uint8)
+    mend, empty = explanation.mend, np.zeros((0, 1, 1, 1), dtype=np.uint8)
+    shown = explanation.shown or Shown("A", empty, empty, np.zeros((0, 3), dtype=np.int64))
     folder.write_arrays(
         _NAME,
         {
-            "plain": empty if shown is None else shown.plain,
-            "changed": empty if shown is None else shown.changed,
-            "said": np.zeros((0, 3), dtype=np.int64) if shown is None else shown.said,
+            "plain": shown.plain,
+            "changed": shown.changed,
+            "said": shown.said,
             "about": {
                 "verdict": verdict(explanation),
-                "role": "A" if shown is None else shown.role,
+                "role": shown.role,
                 "named": bool(explanation.found),
                 "options": "" if mend is None else options_of(explanation.found[-1].role, mend),
                 "advice": [each.advice for each in explanation.found],

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from diffgen.causes import Explanation, Sample, explain_models
+from diffgen.causes import Explanation, explain_models
 from diffgen.causes.finding import QUERIES, SAMPLE
 from diffgen.causes.measures import distances
 from diffgen.causes.wording import options_of, verdict
@@ -37,7 +38,7 @@ from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.results import read_finished
 from diffgen.sampling import random_rows
-from diffgen.types import ImageSet
+from diffgen.types import ImageSet, UInt8Array
 from diffgen.workflows.inspect import writable_sidecar
 
 _PREPARED = 32  # images that each model looks at first
@@ -120,38 +121,41 @@ def explain(
         UserError: models or data cannot be used, the run has other than two models, or the sidecar cannot be written.
     """
     progress = Progress(events, stop)
-    if queries < _FEWEST:
-        raise UserError(f"The queries are {queries:,}; give {_FEWEST:,} or more, with which some causes can be told.")
     if b is None:
         with RunLock(RunFolder.open(a).path):
             folder = RunFolder.open(a)
             pair = _of_run(folder, data, options, device, progress)
-            result = _explained(pair, queries, progress, write=write, force=force)
+            if write:
+                _sidecar(pair.models[1], force=force)  # refused before the models are asked
+            result = _explained(pair, queries, progress)
             keep_explanation(folder, result.explanation)
-            return replace(result, report=str(write_report(folder)))
+            result = replace(result, report=str(write_report(folder)))
+        return _written(pair, result, progress, force=force) if write else result
     if data is None:
         raise UserError("The real images are missing; name them with --data (a folder, a zip, or 'digits').")
     reading = applied(
         CompareConfig(fit=fit, skip_broken=skip_broken, exif=exif, device=device or "auto"), {"resize": resize}
     )
     reading = replace(reading, batch_size=batch_size)
-    return _explained(_of_models((a, b), data, options, reading, progress), queries, progress, write=write, force=force)
-
-
-_FEWEST = 200
+    pair = _of_models((a, b), data, options, reading, progress)
+    if write:
+        _sidecar(pair.models[1], force=force)
+    result = _explained(pair, queries, progress)
+    return _written(pair, result, progress, force=force) if write else result
 
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two models that are prepared, and what they are asked about.
+    """Two models that are prepared.
 
     Attributes:
+        images: that they are asked about, uint8 (N, C, H, W), in random order.
         source: of the images.
         opened_here: nobody has said that the files are to be opened in a process of their own alone.
     """
 
     models: tuple[BlackBox, BlackBox]
-    sample: Sample
+    images: UInt8Array
     source: str
     opened_here: bool
 
@@ -197,28 +201,33 @@ def _ready(boxes: Sequence[BlackBox], specs: Sequence[ModelSpec], images: ImageS
         settle_sizes(boxes, few, progress)
     announce_sizes(boxes, few, progress)
     a, b = boxes
-    sample = Sample(images.images[random_rows(len(images), SAMPLE)])
-    return _Pair((a, b), sample, images.source, all(spec.opening.isolate != "on" for spec in specs))
+    rows = random_rows(len(images), SAMPLE)
+    return _Pair((a, b), images.images[rows], images.source, all(spec.opening.isolate != "on" for spec in specs))
 
 
-def _explained(pair: _Pair, queries: int, progress: Progress, *, write: bool, force: bool) -> ExplainResult:
-    explanation = explain_models(*pair.models, pair.sample, progress, queries=queries)
-    options, written = "", None
-    if explanation.mend is not None:
-        role = explanation.found[-1].role
-        options = options_of(role, explanation.mend)
-        if write:
-            box = pair.models["AB".index(role)]
-            path = writable_sidecar(box.path or box.url or box, force=force)
-            remark = f"written by diffgen explain: {verdict(explanation)}"
-            write_text(path, sidecar_text(explanation.mend.over(box.preprocessing), box.own_class_names, remark))
-            written = str(path)
-    elif write:
-        progress.warn("Nothing is written: no pre-processing was found that feeds a model rightly.")
+def _explained(pair: _Pair, queries: int, progress: Progress) -> ExplainResult:
     a, b = pair.models
+    explanation = explain_models(a, b, pair.images, progress, queries=queries)
+    options = "" if explanation.mend is None else options_of(explanation.found[-1].role, explanation.mend)
     in_the_graph = all(each.cause in ("temperature", "saturation") for each in explanation.found)
     tensor = _tensor(pair) if explanation.tried and in_the_graph else ""
-    return ExplainResult((a.name, b.name), pair.source, verdict(explanation), explanation, tensor, options, written)
+    return ExplainResult((a.name, b.name), pair.source, verdict(explanation), explanation, tensor, options)
+
+
+def _sidecar(box: BlackBox, *, force: bool) -> Path:
+    return writable_sidecar(box.path or box.url or box, force=force)
+
+
+def _written(pair: _Pair, result: ExplainResult, progress: Progress, *, force: bool) -> ExplainResult:
+    """Write the right pre-processing into the sidecar of the faulty model, where one was found."""
+    mend = result.explanation.mend
+    if mend is None:
+        progress.warn("Nothing is written: no pre-processing was found that feeds a model rightly.")
+        return result
+    box = pair.models["AB".index(result.explanation.found[-1].role)]
+    path, remark = _sidecar(box, force=force), f"written by diffgen explain: {result.verdict}"
+    write_text(path, sidecar_text(mend.over(box.preprocessing), box.own_class_names, remark))
+    return replace(result, written=str(path))
 
 
 def _tensor(pair: _Pair) -> str:
@@ -230,12 +239,12 @@ def _tensor(pair: _Pair) -> str:
     for path, model in zip(paths, pair.models, strict=True):
         box = load_model(path, preprocessing=model.preprocessing, isolate="off")
         assert isinstance(box, OnnxModel)
-        box.prepare(pair.sample.images[:_TENSORS])
+        box.prepare(pair.images[:_TENSORS])
         boxes.append(box)
     plain, quantized = reversed(boxes) if is_quantized(paths[0]) else boxes
     # those on which the two differ most; a graph that cannot be taken apart says nothing
-    apart = distances(*(each.predict(pair.sample.images) for each in boxes))
-    worst = pair.sample.images[np.argsort(-apart, kind="stable")[:_TENSORS]]
+    apart = distances(*(each.predict(pair.images) for each in boxes))
+    worst = pair.images[np.argsort(-apart, kind="stable")[:_TENSORS]]
     try:
         errors = tensor_errors(plain, quantized, worst)
     except Exception as error:

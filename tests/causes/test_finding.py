@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from diffgen.causes import CAUSES, Explanation, Sample, explain_models
+from diffgen.causes import CAUSES, Explanation, explain_models
 from diffgen.causes.asking import Asked, Purse
 from diffgen.causes.base import all_changes
 from diffgen.causes.finding import QUERIES
@@ -20,7 +20,8 @@ from diffgen.causes.measures import Unseen, correlation_lost
 from diffgen.causes.wording import options_of, verdict
 from diffgen.config import Preprocessing
 from diffgen.data import load as load_data
-from diffgen.events import Progress
+from diffgen.errors import Stopped
+from diffgen.events import Progress, StopToken
 from diffgen.models import BlackBox, load
 from diffgen.sampling import random_rows
 from diffgen.types import Float32Array, UInt8Array
@@ -60,7 +61,7 @@ def deployed(model: BlackBox, images: UInt8Array, fault: Fault, answer: Fault = 
 
 
 def explained(a: BlackBox, b: BlackBox, images: UInt8Array, **more: Any) -> Explanation:
-    return explain_models(a, b, Sample(images), Progress(), **more)
+    return explain_models(a, b, images, Progress(), **more)
 
 
 def off_by_one(pixels: Float32Array) -> Float32Array:
@@ -136,12 +137,48 @@ def test_few_images_say_how_sure(model: BlackBox, images: UInt8Array) -> None:
     assert "on 30 pictures" in verdict(found)
     # of five pictures two are left to test on, and two prove nothing
     assert explained(model, deployed(model, images, as_jpeg), images[:5]).found == ()
+    found = explained(model, deployed(model, images, as_jpeg), images[:3])
+    assert found.most == 1 and "3 pictures are too few" in verdict(found)
+
+
+def test_one_picture_that_differs_is_no_unsteady_model(model: BlackBox, images: UInt8Array) -> None:
+    """The half on which causes are tested has no difference then, and no movement either."""
+
+    def one(pixels: Float32Array) -> Float32Array:
+        same = (pixels == images[0]).all(axis=(1, 2, 3), keepdims=True)
+        return np.asarray(np.where(same, 255 - pixels, pixels) / 255)
+
+    found = explained(deployed(model, images, lambda x: x / 255), deployed(model, images, one), images)
+    assert found.distance > 0 and found.found == ()
+
+
+def test_it_can_be_stopped(model: BlackBox, images: UInt8Array) -> None:
+    stop = StopToken()
+    progress = Progress(lambda event: stop.stop(), stop)  # while the first faults are tried
+    with pytest.raises(Stopped):
+        explain_models(model, deployed(model, images, PLANTED["inverted"][0]), images, progress)
+
+
+def test_two_classes_have_one_other_order() -> None:
+    def bright(pixels: Float32Array) -> Float32Array:
+        values = 20 * (pixels.mean(axis=(1, 2, 3)) - 0.5)
+        return np.stack([values, -values], axis=1)
+
+    images = (np.random.default_rng(0).random((80, 1, 1, 1)) * np.ones((1, 1, 8, 8)) * 255).astype(np.uint8)
+    a, b = load(bright), load(lambda pixels: bright(pixels)[:, ::-1].copy())
+    for each in (a, b):
+        each.prepare(images)
+    seen = Asked(a, images, Purse(1000)).seen(a.predict(images), b.predict(images))
+    names = [each.name for each in all_changes(seen) if each.cause == "order of classes"]
+    assert names[0] == "order of classes: reversed"
 
 
 def test_queries_are_kept(model: BlackBox, images: UInt8Array) -> None:
     found = explained(model, deployed(model, images, off_by_one), images, queries=450)
     assert found.cut_short and not found.found and found.queries <= 450
     assert "not all were tried" in verdict(found)
+    # fewer than both would take for the first pictures
+    assert 0 < explained(model, deployed(model, images, off_by_one), images, queries=200).queries <= 200
 
 
 def test_a_model_that_moves_by_itself(model: BlackBox, images: UInt8Array) -> None:

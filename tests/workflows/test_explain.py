@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from diffgen.cli import main
-from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, ModelSpec, Opening, Preprocessing
+from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, ModelSpec, Opening, Preprocessing, RemoteConfig
 from diffgen.errors import UserError
 from diffgen.models import read_sidecar
 from diffgen.types import ImageSet
@@ -35,8 +35,17 @@ def test_the_sidecar_is_written(model_files: dict[str, Path], digits: ImageSet, 
     assert read_sidecar(candidate).preprocessing.invert is None  # as is usual
     agreed = explain(model_files["a"], candidate, data=digits, options=PLAIN)
     assert not agreed.explanation.found and agreed.options == "" and agreed.written is None
+    stages: list[str] = []
     with pytest.raises(UserError, match="exists; add --force"):
-        explain(model_files["a"], candidate, data=digits, options=INVERTED, write=True)
+        explain(
+            model_files["a"],
+            candidate,
+            data=digits,
+            options=INVERTED,
+            write=True,
+            events=lambda event: stages.append(getattr(event, "name", "")),
+        )
+    assert not any(each.startswith("Looking for a fault") for each in stages)  # nothing was asked in vain
 
 
 def test_labels_are_not_needed(model_files: dict[str, Path], digits: ImageSet) -> None:
@@ -51,6 +60,12 @@ def test_a_model_behind_an_address(model_files: dict[str, Path], digits: ImageSe
         found = explain(model_files["a"], f"http://127.0.0.1:{server.port}/v2/models/a", data=digits, options=INVERTED)
         assert found.options == "--no-b-invert"
         assert server.images <= found.explanation.queries
+    with OipServer({"a": onnx_model(model_files["a_onnx"])}, binary=True) as server:
+        paid = PLAIN[0], replace(INVERTED[1], opening=replace(HERE, remote=RemoteConfig(query_budget=250)))
+        address = f"http://127.0.0.1:{server.port}/v2/models/a"
+        found = explain(model_files["a"], address, data=digits, options=paid)
+        assert found.explanation.found or found.explanation.cut_short
+        assert server.images <= 250
 
 
 @pytest.mark.slow
@@ -115,7 +130,7 @@ def test_what_cannot_be_explained(
     np.savez(table, probabilities=np.full((len(digits), 10), 0.1, np.float32))
     cases = {
         "two models and no data": lambda: explain(a, a),
-        "fewer queries than tell anything": lambda: explain(a, a, data=digits, queries=10),
+        "fewer queries than tell anything": lambda: explain(a, a, data=digits, options=PLAIN, queries=10),
         "a table of answers": lambda: explain(a, table, data=digits, options=PLAIN),
         "a model in place of a run": lambda: explain(tmp_path / "net.pt"),
     }
@@ -133,3 +148,6 @@ def test_the_command(model_files: dict[str, Path], capsys: pytest.CaptureFixture
     assert json.loads(lines[-1])["found"][0]["cause"] == "inverted"
     assert main(["explain", *words]) == 0
     assert "there is nothing to explain." in capsys.readouterr().out
+    for option in (["--fit", "stretch"], ["--exif", "apply"], ["--batch-size", "8"]):
+        assert main(["explain", "runs/mine", "-q", *option]) == 2
+        assert f"leave {option[0]} out" in capsys.readouterr().err
