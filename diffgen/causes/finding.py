@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
+from operator import itemgetter
 
 import numpy as np
 import torch
@@ -56,7 +57,10 @@ def explain_models(
     """
     allowed = min([queries, *(left for box in (a, b) if (left := box.answers.images_left) is not None)])
     if allowed < _FEWEST:
-        raise UserError(f"The queries are {allowed:,}; give {_FEWEST:,} or more, with which some causes can be told.")
+        raise UserError(
+            f"The queries (--queries, or what is left of a --query-budget) are {allowed:,}; give {_FEWEST:,} or more, "
+            "with which some causes can be told."
+        )
     images, purse = images[:SAMPLE], Purse(queries)
     one, other = Asked(a, images, purse), Asked(b, images, purse)
     every = np.arange(min(_FIRST, len(images), allowed // 4))
@@ -81,14 +85,6 @@ def explain_models(
         shown=search.shown,
         mend=search.mend,
     )
-
-
-@dataclass
-class _Tried:
-    """Changes, and what is left of the difference with them."""
-
-    changes: tuple[Change, ...]
-    ratio: float
 
 
 @dataclass
@@ -206,20 +202,26 @@ class _Search:
         order = rows[np.argsort(-distances(known, wanted), kind="stable")]
         changes = self._candidates(asked, taken, asked.seen(known, wanted), order[:2])
         self.tried = max(self.tried, len(changes))
-        left = [_Tried((*taken, each), 0.0) for each in changes]
+        left = [(0.0, (*taken, each)) for each in changes]  # what is left of the difference, with which changes
         first = _ROUNDS[0][0]
         queue = np.concatenate([order[:first], rows[~np.isin(rows, order[:first])]])
         upto = 0
         for more, kept in _ROUNDS:
             upto = min(len(queue), upto + more)
-            for each in left:
-                each.ratio = self._ratio(asked, faulty, each.changes, taken, queue[:upto])
-            left = sorted(left, key=lambda each: each.ratio)[:kept]
-            if kept <= _REFINED:
-                left = self._refined(asked, faulty, left, taken, queue[:upto])
-        if left and not taken and (self.best is None or left[0].ratio < self.best[0]):
-            self.best = left[0].ratio, asked, faulty, left[0].changes[0]
-        return left[0].changes[-1] if left and left[0].ratio <= _PROMISING else None
+            tried = [(self._ratio(asked, faulty, each, taken, queue[:upto]), each) for _, each in left]
+            left = sorted(tried, key=itemgetter(0))[:kept]
+            if kept <= _REFINED:  # each in the best of the strengths near by
+                for place, (ratio, each) in enumerate(left):
+                    near = [(*taken, one) for one in each[-1].nearby()] if ratio <= _PROMISING else []
+                    others = [(self._ratio(asked, faulty, one, taken, queue[:upto]), one) for one in near]
+                    left[place] = min((left[place], *others), key=itemgetter(0))
+                left.sort(key=itemgetter(0))
+        if not left:
+            return None
+        ratio, best = left[0]
+        if not taken and (self.best is None or ratio < self.best[0]):
+            self.best = ratio, asked, faulty, best[0]
+        return best[-1] if ratio <= _PROMISING else None
 
     def _ratio(
         self, asked: Asked, faulty: Asked, changes: tuple[Change, ...], taken: tuple[Change, ...], rows: Int64Array
@@ -232,17 +234,6 @@ class _Search:
             float(measure(after, wanted).sum() / max(float(measure(before, wanted).sum()), 1e-9))
             for measure in (distances, correlation_lost)
         )
-
-    def _refined(
-        self, asked: Asked, faulty: Asked, left: list[_Tried], taken: tuple[Change, ...], rows: Int64Array
-    ) -> list[_Tried]:
-        """The best, each in the best of the strengths near by."""
-        better = []
-        for each in left:
-            near = each.changes[-1].nearby() if each.ratio <= _PROMISING else ()
-            others = [_Tried((*taken, one), self._ratio(asked, faulty, (*taken, one), taken, rows)) for one in near]
-            better.append(min((each, *others), key=lambda one: one.ratio))
-        return sorted(better, key=lambda each: each.ratio)
 
     def _candidates(self, asked: Asked, taken: tuple[Change, ...], seen: Seen, rows: Int64Array) -> list[Change]:
         """The changes that change what the model is handed, each once."""
