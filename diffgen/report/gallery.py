@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from diffgen.errors import UserError
 from diffgen.report import wording
 from diffgen.report.cards import LARGEST_EXACT, Card, PictureBudget, make_card
 from diffgen.report.data import BehaviourGroup, CauseView, Picture, ReportData
@@ -240,6 +241,8 @@ class SeenView:
 def make_seen(cause: CauseView | None, names: Sequence[str]) -> tuple[SeenView, ...]:
     """The pictures on which a cause shows, as many as fit."""
     budget, views = PictureBudget(SHRUNK_BYTES), []
+    if cause is not None and ((cause.said < 0) | (cause.said >= len(names))).any():
+        raise UserError("The cause.npz of the run names classes that the models lack; remove it, and explain the run.")
     for *pictures, said in () if cause is None else zip(cause.plain, cause.changed, cause.said.tolist(), strict=True):
         plain, changed = (budget.take(each) for each in pictures)
         if plain is not None and changed is not None:

@@ -14,6 +14,8 @@ from diffgen.cli import main
 from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, ModelSpec, Opening, Preprocessing, RemoteConfig
 from diffgen.errors import UserError
 from diffgen.models import read_sidecar
+from diffgen.report.from_run import write_report
+from diffgen.runs.folder import RunFolder
 from diffgen.types import ImageSet
 from diffgen.workflows.check import check
 from diffgen.workflows.compare import compare
@@ -88,6 +90,11 @@ def test_other_weights_are_said_in_the_report(take: Callable[[str, Path], Path],
     models = (ASSETS / name for name in ("a.onnx", "b.onnx"))
     assert found.verdict == explain(*models, data="digits:test", options=PLAIN).verdict
     assert "The weights differ" in (run / "report.html").read_text()
+    folder, picture = RunFolder.open(run), np.zeros((1, 1, 28, 28), np.uint8)
+    about = folder.read_arrays("cause")["about"]
+    folder.write_arrays("cause", {"plain": picture, "changed": picture, "said": np.array([[0, 1, 99]]), "about": about})
+    with pytest.raises(UserError, match="names classes that the models lack"):
+        write_report(folder)
 
 
 def test_a_check_names_the_cause(
