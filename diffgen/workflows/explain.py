@@ -110,10 +110,11 @@ def explain(
         a, b: two models, see :func:`diffgen.models.load`; or in place of ``a`` a run folder, and no ``b``.
         data: real images, see :func:`diffgen.data.load`; of a run, where they are now, or None: where they were.
         options: how each model is opened and fed; of a run, what may run code again; or none.
-        queries: images that both models together may be asked about, at most.
+        queries: images that both models together may be asked about, at most, and no more than a query budget leaves.
         device, batch_size, resize, fit, skip_broken, exif: see :class:`diffgen.config.CompareConfig`; of a run they are
             the run's, but for the device.
-        write: write the right pre-processing into the sidecar of the faulty model.
+        write: write the right pre-processing into the sidecar of the faulty model; where that of B may not be written,
+            nothing is asked.
         force: also when there is one.
         events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
