@@ -152,7 +152,7 @@ class _Pair:
     Attributes:
         images: that they are asked about, uint8 (N, C, H, W), in random order.
         source: of the images.
-        opened_here: nobody has said that the files are to be opened in a process of their own alone.
+        opened_here: the user has said that the files may be opened in this process.
     """
 
     models: tuple[BlackBox, BlackBox]
@@ -203,7 +203,7 @@ def _ready(boxes: Sequence[BlackBox], specs: Sequence[ModelSpec], images: ImageS
     announce_sizes(boxes, few, progress)
     a, b = boxes
     rows = random_rows(len(images), SAMPLE)
-    return _Pair((a, b), images.images[rows], images.source, all(spec.opening.isolate != "on" for spec in specs))
+    return _Pair((a, b), images.images[rows], images.source, all(spec.opening.isolate == "off" for spec in specs))
 
 
 def _explained(pair: _Pair, queries: int, progress: Progress) -> ExplainResult:
@@ -234,7 +234,11 @@ def _written(pair: _Pair, result: ExplainResult, progress: Progress, *, force: b
 def _tensor(pair: _Pair) -> str:
     """Which tensor of a quantized graph departs first, where both are ONNX files that may be opened here."""
     paths = [each.path for each in pair.models if each.path is not None and each.format == OnnxModel.format]
-    if len(paths) < 2 or not pair.opened_here or is_quantized(paths[0]) == is_quantized(paths[1]):
+    if len(paths) < 2:
+        return ""
+    if not pair.opened_here:
+        return "Of files that you trust, --isolate off tells which tensor of a quantized graph departs first."
+    if is_quantized(paths[0]) == is_quantized(paths[1]):
         return ""
     boxes = []
     for path, model in zip(paths, pair.models, strict=True):

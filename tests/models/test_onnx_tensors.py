@@ -8,6 +8,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from diffgen.config import ModelSpec, Opening
 from diffgen.data import load as load_data
 from diffgen.models import load
 from diffgen.models.onnx import OnnxModel
@@ -68,7 +69,10 @@ def test_graphs_that_are_not_one_have_no_tensor_in_common(files: dict[str, Path]
 
 
 def test_explain_says_which(files: dict[str, Path]) -> None:
-    found = explain(files["saturated"], files["plain"], data="digits:test")
+    here = (ModelSpec(opening=Opening(isolate="off")),) * 2
+    # both graphs are taken apart in this process: not unasked
+    assert "--isolate off" in explain(files["saturated"], files["plain"], data="digits:test").tensor
+    found = explain(files["saturated"], files["plain"], data="digits:test", options=here)
     assert "of the quantized graph departs first" in found.tensor
-    even = explain(files["plain"], files["int8"], data="digits:test")
+    even = explain(files["plain"], files["int8"], data="digits:test", options=here)
     assert even.tensor.startswith("No tensor of the quantized graph stands out") or not even.explanation.tried
