@@ -28,6 +28,8 @@ def verdict(found: Explanation) -> str:
             f"No pipeline fault of the {found.tried} that were tried explains the difference for sure, and "
             f"{count_of(found.images, 'picture')} are too few to say that the weights differ; give more."
         )
+    if not found.most:  # no share of it was tested
+        return f"The weights differ: no pipeline fault of the {found.tried} that were tried brings the answers nearer."
     return (
         f"The weights differ: no pipeline fault of the {found.tried} that were tried explains more than "
         f"{found.most:.0%} of the difference."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,7 @@ def test_other_weights_are_no_fault(model: BlackBox, images: UInt8Array) -> None
     assert found.differing > 0 and not found.found and found.shown is None and found.mend is None
     assert found.queries <= QUERIES
     assert verdict(found).startswith(f"The weights differ: no pipeline fault of the {found.tried} that were tried")
+    assert verdict(replace(found, most=0.0)).endswith("brings the answers nearer.")  # nothing was tested
 
 
 def test_where_all_agree_there_is_nothing_to_explain(model: BlackBox, images: UInt8Array) -> None:
