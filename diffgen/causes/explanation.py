@@ -65,6 +65,7 @@ class Explanation:
         queries: images that the models were asked about, together.
         cut_short: the queries that were allowed did not suffice.
         shown: pictures on which the causes show, or None.
+        furthest: int64, rows of the images that both were asked about, those first on which they are furthest apart.
         mend: what to change in the pre-processing of the model that is named so that diffgen feeds it rightly (None in
             it: as it is), or None: it happens in its own pipeline.
     """
@@ -78,4 +79,5 @@ class Explanation:
     queries: int = 0
     cut_short: bool = False
     shown: Shown | None = field(default=None, compare=False)
+    furthest: Int64Array | None = field(default=None, compare=False, repr=False)
     mend: Preprocessing | None = None

@@ -83,6 +83,7 @@ def explain_models(
         queries=purse.spent,
         cut_short=cut_short,
         shown=search.shown,
+        furthest=every[np.argsort(-apart, kind="stable")],
         mend=search.mend,
     )
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from diffgen.causes import Explanation, explain_models
 from diffgen.causes.finding import QUERIES, SAMPLE
-from diffgen.causes.measures import distances
 from diffgen.causes.wording import options_of, verdict
 from diffgen.comparison.black_boxes import load_models, match_classes, specs_for
 from diffgen.comparison.machine import resolve_batch_size, resolve_device
@@ -38,7 +37,7 @@ from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.results import read_finished
 from diffgen.sampling import random_rows
-from diffgen.types import ImageSet, UInt8Array
+from diffgen.types import ImageSet, Int64Array, UInt8Array
 from diffgen.workflows.inspect import writable_sidecar
 
 _PREPARED = 32  # images that each model looks at first
@@ -73,7 +72,7 @@ class ExplainResult:
     def as_dict(self) -> dict[str, Any]:
         """JSON values, without pictures."""
         figures = {each.name: getattr(self.explanation, each.name) for each in fields(self.explanation)}
-        del figures["shown"]
+        del figures["shown"], figures["furthest"]
         figures["found"] = [{**asdict(each), "labels": list(each.labels)} for each in self.explanation.found]
         mend = self.explanation.mend
         figures["mend"] = {} if mend is None else {k: v for k, v in asdict(mend).items() if v is not None}
@@ -211,7 +210,8 @@ def _explained(pair: _Pair, queries: int, progress: Progress) -> ExplainResult:
     explanation = explain_models(a, b, pair.images, progress, queries=queries)
     options = "" if explanation.mend is None else options_of(explanation.found[-1].role, explanation.mend)
     in_the_graph = all(each.cause in ("temperature", "saturation") for each in explanation.found)
-    tensor = _tensor(pair) if explanation.tried and in_the_graph else ""
+    furthest = explanation.furthest
+    tensor = _tensor(pair, furthest[:_TENSORS]) if furthest is not None and explanation.tried and in_the_graph else ""
     return ExplainResult((a.name, b.name), pair.source, verdict(explanation), explanation, tensor, options)
 
 
@@ -231,8 +231,8 @@ def _written(pair: _Pair, result: ExplainResult, progress: Progress, *, force: b
     return replace(result, written=str(path))
 
 
-def _tensor(pair: _Pair) -> str:
-    """Which tensor of a quantized graph departs first, where both are ONNX files that may be opened here."""
+def _tensor(pair: _Pair, rows: Int64Array) -> str:
+    """Which tensor of a quantized graph departs first on some of the images, where both files may be opened here."""
     paths = [each.path for each in pair.models if each.path is not None and each.format == OnnxModel.format]
     if len(paths) < 2:
         return ""
@@ -244,14 +244,11 @@ def _tensor(pair: _Pair) -> str:
     for path, model in zip(paths, pair.models, strict=True):
         box = load_model(path, preprocessing=model.preprocessing, isolate="off")
         assert isinstance(box, OnnxModel)
-        box.prepare(pair.images[:_TENSORS])
+        box.prepare(pair.images[rows])
         boxes.append(box)
     plain, quantized = reversed(boxes) if is_quantized(paths[0]) else boxes
-    # those on which the two differ most; a graph that cannot be taken apart says nothing
-    apart = distances(*(each.predict(pair.images) for each in boxes))
-    worst = pair.images[np.argsort(-apart, kind="stable")[:_TENSORS]]
-    try:
-        errors = tensor_errors(plain, quantized, worst)
+    try:  # a graph that cannot be taken apart says nothing
+        errors = tensor_errors(plain, quantized, pair.images[rows])
     except Exception as error:
         return f"Its tensors could not be compared ({type(error).__name__})."
     if not errors:
