@@ -1,0 +1,327 @@
+"""Detection: a model's answer is boxes, and two models differ on boxes that are lost, gained, renamed or moved.
+
+Boxes of two models are matched one to one where they overlap by an IoU of 0.5, whatever their classes. Of the objects
+of a picture the one is taken on which the models differ most clearly, or, where they differ on none, come closest to
+it; what each model says of it is put into words with probabilities, such as "small rbc" 0.8 and "nothing" 0.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from diffgen.types import BoolArray, Float32Array, Int64Array
+
+VALUES = 6  # of a box: x1, y1, x2, y2, score, class
+NOTHING = "nothing"
+SIZES = ("small", "medium", "large")
+MATCHED = 0.5  # IoU from which on two boxes may be of one object
+#: What becomes of a box between two models; numbers of these are in :attr:`Differences.kinds`.
+KINDS = ("none", "lost", "gained", "renamed", "moved")
+NONE, LOST, GAINED, RENAMED, MOVED = range(5)
+
+_SIDES = (32, 96)  # pixels: the squares that part small from medium and medium from large objects, as in COCO
+_FORMS = 2  # of a word: in its place, and moved
+_FLOOR = 0.1  # share of the score threshold up to which a box is nothing
+_AT_ONCE = 2**20  # pairs of boxes
+
+
+@dataclass(frozen=True)
+class Differences:
+    """How M models differ on that object of each of N pictures on which they differ most.
+
+    Attributes:
+        vectors: float32 (N, M, K), what each says of it; see :meth:`diffgen.tasks.base.Task.contested`.
+        kinds: int64 (N,), a number of :data:`KINDS`, between the two models in ``pairs``; ``NONE`` where they agree.
+        boxes: float32 (N, 4), where it is, as the first of the two that has a box says; NaN: nobody has one.
+        pairs: int64 (N, 2), the two models that are furthest apart on it.
+    """
+
+    vectors: Float32Array
+    kinds: Int64Array
+    boxes: Float32Array
+    pairs: Int64Array
+
+
+@dataclass(frozen=True)
+class Detection:
+    """When detectors disagree.
+
+    Attributes:
+        classes: C names; the class of a box is a number of them.
+        threshold: score from which on a box is reported.
+        moved_below: IoU of two matched boxes below which one has moved; above 0.5.
+        moved_pixels: it has also where an edge is further away than so many pixels; None: that is not asked.
+    """
+
+    classes: tuple[str, ...]
+    threshold: float = 0.25
+    moved_below: float = 0.75
+    moved_pixels: float | None = None
+
+    name = "detection"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """ "nothing", and each class in each size, in its place and moved."""
+        each = (f"{size} {name}" for name in self.classes for size in SIZES)
+        return (NOTHING, *(form for word in each for form in (word, f"{word}, moved")))
+
+    def contested(self, answers: Float32Array) -> Float32Array:
+        """See :meth:`diffgen.tasks.base.Task.contested`; answers are float32 (N, M, P * 6)."""
+        return self.differences(answers).vectors
+
+    def differences(self, answers: Float32Array) -> Differences:
+        """What the models differ on most.
+
+        Args:
+            answers: float32 (N, M, P * 6): boxes x1, y1, x2, y2 in pixels, score in [0, 1] and class, padded with
+                score 0 and class -1. Boxes below the threshold tell how near a model comes to reporting them.
+        """
+        count, models = answers.shape[:2]
+        vectors = np.zeros((count, models, len(self.words)), dtype=np.float32)
+        vectors[:, :, 0] = 1
+        kinds, pairs = np.zeros(count, dtype=np.int64), np.tile(np.arange(2), (count, 1))
+        places, most = np.full((count, 4), np.nan, dtype=np.float32), np.zeros(count, dtype=np.float32)
+        for some, boxes in self._parts(answers):
+            for one, other in combinations(range(models), 2):
+                contests = self._contests(boxes[:, one], boxes[:, other])
+                worth = contests.worth.max(axis=1, initial=0)
+                local = np.flatnonzero(worth > most[some])
+                if len(local) == 0:
+                    continue
+                rows = local + some.start
+                own = contests.chosen(local, contests.worth[local].argmax(axis=1))
+                most[rows], kinds[rows], places[rows], pairs[rows] = worth[local], own.kinds, own.boxes, (one, other)
+                vectors[rows] = 0
+                for column, model in enumerate((one, other)):
+                    _add(vectors[:, model], rows, own.firsts[:, column], own.seconds[:, column], own.chances[:, column])
+                for model in set(range(models)) - {one, other}:
+                    _add(vectors[:, model], rows, *self._said_there(boxes[local, model], own))
+        return Differences(vectors, kinds, places, pairs)
+
+    def counts(self, answers: Float32Array, margin: float = 0.0) -> Int64Array:
+        """int64 (N, 5): boxes that the first of two models reports, and those lost, gained, renamed and moved.
+
+        Args:
+            answers: float32 (N, 2, P * 6), as for :meth:`differences`.
+            margin: a difference counts where each model is more decided than this.
+        """
+        found = np.zeros((len(answers), len(KINDS)), dtype=np.int64)
+        for some, boxes in self._parts(answers):
+            contests = self._contests(boxes[:, 0], boxes[:, 1])
+            # a matched box may be contested twice, but at most once with another word
+            counted = (contests.kinds != NONE) & (contests.margins > margin)
+            for kind in range(1, len(KINDS)):
+                found[some, kind] = (counted & (contests.kinds == kind)).sum(axis=1)
+            found[some, NONE] = self.reported(boxes[:, 0]).sum(axis=1)
+        return found
+
+    def reported(self, boxes: Float32Array) -> BoolArray:
+        """Which boxes, float32 (..., 6), reach the threshold; bool (...)."""
+        return np.asarray((boxes[..., 4] >= self.threshold) & (boxes[..., 5] >= 0))
+
+    def _parts(self, answers: Float32Array) -> Iterator[tuple[slice, Float32Array]]:
+        """Boxes of some pictures, float32 (n, M, p, 6), so many that their pairs fit into the processor's cache."""
+        boxes = answers.reshape(*answers.shape[:2], -1, VALUES)
+        heard = (boxes[..., 4] > _FLOOR * self.threshold) & (boxes[..., 5] >= 0)
+        # those that are nothing go behind the others, and as many as are in no picture are left out
+        order = np.argsort(~heard, axis=2, kind="stable")[:, :, : max(1, int(heard.sum(axis=2).max(initial=0)))]
+        boxes = np.take_along_axis(np.where(heard[..., None], boxes, _EMPTY), order[..., None], axis=2)
+        step = max(1, _AT_ONCE // max(1, boxes.shape[2]) ** 2)
+        for start in range(0, len(boxes), step):
+            yield slice(start, min(start + step, len(boxes))), boxes[start : start + step]
+
+    def _mapped(self, scores: Float32Array) -> Float32Array:
+        """Scores such that the threshold is at 0.5: 0 at a tenth of it, 1 at 1, and straight lines between."""
+        low = _FLOOR * self.threshold
+        return np.interp(scores, (low, self.threshold, 1.0), (0.0, 0.5, 1.0)).astype(np.float32)
+
+    def _word(self, boxes: Float32Array, classes: Float32Array) -> Int64Array:
+        """int64 (...): the word for a class, float32 (...), in the size of boxes, float32 (..., >= 4)."""
+        area = (boxes[..., 2] - boxes[..., 0]) * (boxes[..., 3] - boxes[..., 1])
+        size = np.searchsorted(np.square(_SIDES), area, side="right")
+        return (1 + _FORMS * (len(SIZES) * np.maximum(classes, 0) + size)).astype(np.int64)
+
+    def _shift(self, iou: Float32Array, a: Float32Array, b: Float32Array) -> Float32Array:
+        """How far b has moved from a, in [0, 1], more than 0.5 where that counts; of the IoU of boxes (..., 4)."""
+        shift = np.interp(iou, (MATCHED, self.moved_below, 1.0), (1.0, 0.5, 0.0))
+        if self.moved_pixels is not None:
+            pixels = np.abs(a[..., :4] - b[..., :4]).max(axis=-1)
+            shift = np.maximum(shift, np.minimum(pixels / (2 * self.moved_pixels), 1))
+        return shift.astype(np.float32)
+
+    def _faint(self, near: BoolArray, boxes: Float32Array) -> Float32Array:
+        """float32 (N, p): the best mapped score of unreported boxes (N, q, 6) of those that are ``near``, (N, p, q)."""
+        sure = np.where(self.reported(boxes), np.float32(0), self._mapped(boxes[..., 4]))
+        return np.asarray((near * sure[:, None]).max(axis=2, initial=0))
+
+    def _sure(self, boxes: Float32Array, reported: BoolArray) -> Float32Array:
+        """float32 (N, p): the mapped scores of boxes; of one that is not reported, the best of those in its place."""
+        near = (overlaps(boxes, boxes) >= MATCHED) & (boxes[:, :, None, 5] == boxes[:, None, :, 5])
+        return np.where(reported, self._mapped(boxes[..., 4]), self._faint(near, boxes))
+
+    def _contests(self, a: Float32Array, b: Float32Array) -> _Contests:
+        """What two models say of every object of N pictures, for their boxes, float32 (N, p, 6) and (N, q, 6)."""
+        iou, alike = overlaps(a, b), a[:, :, None, 5] == b[:, None, :, 5]
+        has_a, has_b = self.reported(a), self.reported(b)
+        partner = match(iou, alike, has_a, has_b)
+        paired, index = partner >= 0, np.maximum(partner, 0)
+        there = np.take_along_axis(b, index[..., None], axis=1)  # what a's box is matched with
+        # of an object that a model does not report: the best that it nearly reports there
+        near = (iou >= MATCHED) & alike
+        faint_a, faint_b = self._faint(near.swapaxes(1, 2), a), self._faint(near, b)
+        sure_a, sure_b = (self._sure(*each) for each in ((a, has_a), (b, has_b)))
+        taken = (partner[:, :, None] == np.arange(b.shape[1])).any(axis=1)
+        word_a, word_b, same = self._word(a, a[..., 5]), self._word(b, b[..., 5]), there[..., 5] == a[..., 5]
+        shift = self._shift(np.take_along_axis(iou, index[..., None], axis=2)[..., 0], a, there)
+        zeros, ones = np.zeros_like(word_a), np.ones_like(shift)
+        their = np.where(paired, self._word(a, there[..., 5]), word_a)
+        first = [(word_a, their), (word_a, word_a + 1), (word_b, word_b)]
+        second = [(zeros, zeros), (zeros, word_a), (np.zeros_like(word_b),) * 2]
+        chance = [
+            (sure_a, np.where(paired, self._mapped(there[..., 4]), faint_b)),
+            (ones, shift),
+            (faint_a, sure_b),
+        ]
+        valid = [a[..., 5] >= 0, paired & same, (b[..., 5] >= 0) & ~taken]
+        return _Contests(
+            firsts=_joined(first),
+            seconds=_joined(second),
+            chances=_joined(chance),
+            valid=np.concatenate(valid, axis=1),
+            boxes=np.concatenate([a, a, b], axis=1)[..., :4],
+        )
+
+    def _said_there(self, boxes: Float32Array, own: _Contests) -> tuple[Int64Array, Int64Array, Float32Array]:
+        """What a third model, boxes float32 (n, p, 6), says of chosen objects: words, other words and chances."""
+        iou = overlaps(own.boxes[:, None], boxes)[:, 0]
+        wanted = own.firsts[:, 0]
+        words = self._word(own.boxes[:, None], boxes[..., 5])
+        near, same = (iou >= MATCHED) & (boxes[..., 5] >= 0), words == wanted[:, None]
+        # a box of the class that is reported, then any that is, then the best that nearly is
+        rank = np.where(near, 2 * self.reported(boxes) + np.where(same, 1 + iou, iou / 2), -1)
+        rank = np.where(near & ~self.reported(boxes), np.where(same, self._mapped(boxes[..., 4]), -1), rank)
+        best = rank.argmax(axis=1)[:, None]
+        has = np.take_along_axis(rank, best, axis=1)[:, 0] >= 0
+        word = np.where(has, np.take_along_axis(words, best, axis=1)[:, 0], wanted)
+        box = np.take_along_axis(boxes, best[..., None], axis=1)[:, 0]
+        chance = np.where(has, self._mapped(box[:, 4]), 0).astype(np.float32)
+        second = np.zeros_like(word)
+        place = has & self.reported(box) & (own.kinds == MOVED) & (word == wanted)
+        shift = self._shift(np.take_along_axis(iou, best, axis=1)[:, 0], own.boxes, box)
+        word, second, chance = (np.where(place, *each) for each in ((word + 1, word), (word, second), (shift, chance)))
+        return word, second, chance
+
+
+_EMPTY = np.array([0, 0, 0, 0, 0, -1], dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class _Contests:
+    """What two models say of Q objects of each of N pictures, or of one object of each (then without the Q).
+
+    Each says one of two words, the first with a chance and the second with the rest.
+
+    Attributes:
+        firsts, seconds: int64 (N, Q, 2), numbers of words.
+        chances: float32 (N, Q, 2), of the first word.
+        valid: bool (N, Q), whether there is such an object.
+        boxes: float32 (N, Q, 4), where it is.
+    """
+
+    firsts: Int64Array
+    seconds: Int64Array
+    chances: Float32Array
+    valid: BoolArray
+    boxes: Float32Array
+
+    @property
+    def labels(self) -> Int64Array:
+        """int64 (N, Q, 2): the word that each says."""
+        return np.where(self.chances > 0.5, self.firsts, self.seconds)
+
+    @property
+    def margins(self) -> Float32Array:
+        """float32 (N, Q): how decided the less decided of the two is."""
+        return np.abs(2 * self.chances - 1).min(axis=-1).astype(np.float32)
+
+    @property
+    def kinds(self) -> Int64Array:
+        """int64 (N, Q): numbers of :data:`KINDS`."""
+        one, other = np.moveaxis(self.labels, -1, 0)
+        kinds = np.where(other == 0, LOST, np.where(one == 0, GAINED, np.where(other == one + 1, MOVED, RENAMED)))
+        return np.where((one == other) | ~self.valid, NONE, kinds).astype(np.int64)
+
+    @property
+    def worth(self) -> Float32Array:
+        """float32 (N, Q): how much it says that they differ; above 1: they do, and how clearly; 0: no object."""
+        apart = np.abs(self.chances[..., 0] - self.chances[..., 1])
+        moving = self.firsts[..., 1] == self.firsts[..., 0] + 1
+        apart = np.where(moving, self.chances[..., 1], apart)
+        worth = np.where(self.kinds != NONE, 1 + self.margins, np.minimum(apart, 1))
+        return np.where(self.valid, np.maximum(worth, np.finfo(np.float32).tiny), 0).astype(np.float32)
+
+    def chosen(self, rows: Int64Array, objects: Int64Array) -> _Contests:
+        """One object of each of n pictures, both int64 (n,)."""
+        return _Contests(
+            firsts=self.firsts[rows, objects],
+            seconds=self.seconds[rows, objects],
+            chances=self.chances[rows, objects],
+            valid=self.valid[rows, objects],
+            boxes=self.boxes[rows, objects],
+        )
+
+
+def _joined(columns: Sequence[Sequence[NDArray[Any]]]) -> NDArray[Any]:
+    return np.concatenate([np.stack(each, axis=-1) for each in columns], axis=1)
+
+
+def _add(vectors: Float32Array, rows: Int64Array, first: Int64Array, second: Int64Array, chance: Float32Array) -> None:
+    """Add two words with their chances to vectors, float32 (N, K)."""
+    vectors[rows, first] += chance
+    vectors[rows, second] += 1 - chance
+
+
+def overlaps(a: Float32Array, b: Float32Array) -> Float32Array:
+    """IoU of boxes, float32 (N, p, q), for float32 (N, p, >= 4) and (N, q, >= 4); 0 of boxes without area."""
+    spans = (
+        np.minimum(a[:, :, None, axis + 2], b[:, None, :, axis + 2])
+        - np.maximum(a[:, :, None, axis], b[:, None, :, axis])
+        for axis in (0, 1)
+    )
+    width, height = (np.maximum(each, 0) for each in spans)
+    shared = width * height
+    area_a, area_b = (np.maximum(each[..., 2:4] - each[..., :2], 0).prod(axis=-1) for each in (a, b))
+    union = area_a[:, :, None] + area_b[:, None] - shared
+    return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+
+
+def match(iou: Float32Array, alike: BoolArray, has_a: BoolArray, has_b: BoolArray) -> Int64Array:
+    """Match boxes one to one so that the IoU of all pairs is highest, where a pair of one class has 1 more.
+
+    Args:
+        iou: float32 (N, p, q); boxes that overlap by less than :data:`MATCHED` are no pair.
+        alike: bool (N, p, q), whether two boxes have one class.
+        has_a, has_b: bool (N, p) and (N, q), which boxes are matched at all.
+
+    Returns:
+        int64 (N, p), which of the q boxes each is matched with; -1: none.
+    """
+    able = (iou >= MATCHED) & has_a[:, :, None] & has_b[:, None]
+    partner = np.where(able.any(axis=2), able.argmax(axis=2), -1) if able.shape[2] else np.full(able.shape[:2], -1)
+    several = (able.sum(axis=2) > 1).any(axis=1) | (able.sum(axis=1) > 1).any(axis=1)
+    for row in np.flatnonzero(several):
+        own, their = np.flatnonzero(able[row].any(axis=1)), np.flatnonzero(able[row].any(axis=0))
+        some = np.ix_(own, their)
+        worth = np.where(able[row][some], iou[row][some] + alike[row][some], 0)
+        left, right = linear_sum_assignment(worth, maximize=True)
+        partner[row] = -1
+        partner[row, own[left]] = np.where(worth[left, right] > 0, their[right], -1)
+    return partner.astype(np.int64)
