@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from diffgen.comparison.image_source import settled_generator
-from diffgen.config import CompareConfig, SearchConfig, applied, from_dict, replace
+from diffgen.config import CompareConfig, SearchConfig, applied, from_dict, given, replace
 from diffgen.config.layers import Layer, filter_chain, merged
 from diffgen.config.named import layer
 from diffgen.errors import UserError
@@ -48,7 +48,7 @@ def settled(
     """The settings with those put over them that were given by name; while the block runs, objects are known.
 
     A technique or a preset that is named, and is not that of ``config``, brings its own search, GAN and selector, and
-    filters where these are left as they are. So does that of ``config`` itself, as long as its search is nobody's.
+    filters where these are left as they are. That of ``config`` itself brings what ``config`` was not given.
 
     Args:
         config: below everything else.
@@ -66,8 +66,10 @@ def settled(
         name = said.get("technique", config.technique)
         recipe = said.get("preset", config.preset if name == config.technique else "default")
         chosen = preset(name, recipe)
-        # settings that only name a technique or a preset have the search of none
-        if (name, recipe) != (config.technique, config.preset) or chosen.search != config.search == SearchConfig():
+        if (name, recipe) == (config.technique, config.preset):
+            known = given(config)
+            config = applied(chosen.under(CompareConfig(), merged(known, said)), known)
+        else:
             config = replace(chosen.under(config, said), technique=name, preset=recipe)
         config = applied(config, said)
         if technique_settings is not None:

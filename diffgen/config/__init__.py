@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 from diffgen.config.budget import Budget
 from diffgen.config.check import (
@@ -28,7 +28,7 @@ from diffgen.config.models import (
 )
 from diffgen.config.parts import FILTER_PRESETS, FilterConfig, SourceConfig
 from diffgen.config.plain import applied, from_dict, to_dict
-from diffgen.config.schema import SettingError
+from diffgen.config.schema import SettingError, given, replace
 from diffgen.config.search import SearchConfig
 from diffgen.config.verbs import LabelConfig, QuantizeConfig, SelectorConfig, TrainingSetConfig
 
@@ -66,6 +66,7 @@ __all__ = [
     "applied",
     "asdict",
     "from_dict",
+    "given",
     "is_address",
     "replace",
     "roles",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sized
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Literal
 
-from diffgen.config.schema import FileName, Many, Maybe, SettingError, setting, settings
+from diffgen.config.schema import FileName, Many, Maybe, SettingError, replace, setting, settings
 
 MAX_SIDE = 4096
 MAX_TIMEOUT, MAX_RETRIES = 86_400, 1000

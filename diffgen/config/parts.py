@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from diffgen.config.plain import with_table
-from diffgen.config.schema import FileName, Many, Maybe, OpenTables, SettingError, setting, settings
+from diffgen.config.schema import FileName, Many, Maybe, OpenTables, SettingError, replace, setting, settings
 from diffgen.errors import UserError
 
 _FAMILY = "source.family"

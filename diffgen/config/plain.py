@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any, TypeVar
 
 from diffgen.config.budget import Budget
-from diffgen.config.schema import NONE, SettingError, describe, fields_of, list_class, open_tables, table_class, unknown
+from diffgen.config.schema import (
+    NONE,
+    SettingError,
+    describe,
+    fields_of,
+    list_class,
+    open_tables,
+    replace,
+    table_class,
+    unknown,
+)
 
 T = TypeVar("T")
 
@@ -63,7 +73,7 @@ def applied(config: T, values: Mapping[str, Any]) -> T:
             )
         else:
             made[name] = value
-    return replace(config, **made)  # type: ignore[type-var]
+    return replace(config, **made)
 
 
 def _with_nones(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ and the options and help texts of the command line.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import re
@@ -35,6 +36,7 @@ _NAMES = {
     "string_unicode": 'text in quotation marks ("...")',
 }
 _PLURALS = {int: "whole numbers", float: "numbers", str: "texts"}
+_GIVEN = "__given__"  # attribute of every object of settings: the names of those that whoever made it gave
 _PLAIN_KEY = re.compile(r"[\w-]+(\.[\w-]+)*")
 _CONFIG = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
@@ -140,12 +142,44 @@ def settings(table: str = "") -> Callable[[type[T]], type[T]]:
                 checked(self, **{name: _plain(value) for name, value in values.items()})
             except ValidationError as error:
                 raise _said(made, error) from None
+            if len(values) == len(fields_of(made)):  # a copy by dataclasses.replace, which hands on every value
+                usual = {name: info.get_default(call_default_factory=True) for name, info in fields_of(made).items()}
+                values = {name: value for name, value in values.items() if getattr(self, name) != usual[name]}
+            object.__setattr__(self, _GIVEN, frozenset(values))
 
         made.__init__ = __init__
         made.__table__ = table
         return made
 
     return make
+
+
+def replace(config: T, /, **changes: Any) -> T:
+    """A settings object with other values, which count as given from then on beside those that were before.
+
+    :func:`dataclasses.replace` loses which were given; of its copies, those that are not the default are taken to be.
+
+    Raises:
+        SettingError: a value that cannot be.
+    """
+    made = dataclasses.replace(config, **changes)  # type: ignore[type-var]
+    if hasattr(config, _GIVEN):  # other dataclasses are copied, too
+        object.__setattr__(made, _GIVEN, getattr(config, _GIVEN) | changes.keys())
+    return made
+
+
+def given(config: Any) -> dict[str, Any]:
+    """The settings that were given when an object was made, as tables that can be put over others; not the defaults."""
+    kind, made = type(config), dict[str, Any]()
+    for name in fields_of(kind):
+        value = getattr(config, name)
+        if name == open_tables(kind):
+            made |= value
+        elif table_class(kind, name) is None:
+            made |= {name: value} if name in getattr(config, _GIVEN) else {}
+        elif inner := given(value):
+            made[name] = inner
+    return made
 
 
 def _plain(value: Any) -> Any:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any, Literal
 
 from diffgen.config.plain import with_table
-from diffgen.config.schema import Maybe, OpenTables, setting, settings
+from diffgen.config.schema import Maybe, OpenTables, replace, setting, settings
 
 OWN = "own"  # the table of a technique that is not diffgen's own
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import re
 import tomllib
 from collections.abc import Callable
@@ -19,14 +20,16 @@ from diffgen.comparison.settings_file import load_settings, read_settings_file
 from diffgen.config import (
     Budget,
     CompareConfig,
+    FilterConfig,
     GanConfig,
+    SearchConfig,
     replace,
 )
 from diffgen.config.schema import every_setting
 from diffgen.errors import UserError
 from diffgen.filters import SsimFilter
 from diffgen.runs.folder import RunFolder
-from diffgen.techniques import preset
+from diffgen.techniques import TECHNIQUES, preset, technique_class
 from tests.cli.conftest import both_from
 
 
@@ -235,6 +238,35 @@ def test_what_is_named_again_keeps_the_search_below() -> None:
     # another one brings its own
     assert in_python(preset="default", below=below).search == preset("diffgan", "default").search
     assert in_python("sinvad", below=below).search == preset("sinvad", "default").search
+
+
+def test_what_settings_were_given_goes_before_their_preset_also_where_it_is_the_default() -> None:
+    assert in_python(below=CompareConfig(preset="diffgan")).select
+    assert not in_python(below=CompareConfig(preset="diffgan", select=False)).select
+    assert not in_python(below=replace(CompareConfig(preset="diffgan"), select=False)).select
+    chain = in_python(below=CompareConfig(preset="diffgan", filters=FilterConfig(names=None))).filters
+    assert chain == FilterConfig()
+    usual = SearchConfig(population=500)  # as by default; the preset has another
+    own = in_python(below=CompareConfig(preset="paper", search=usual, gan=GanConfig(conditional=True, steps=7)))
+    assert own.search == replace(preset("diffgan", "paper").search, population=500)
+    assert own.gan == GanConfig(latent_dim=100, conditional=True, steps=7)
+    # a copy of the standard library hands on all values, so that those count that are not the default
+    assert in_python(below=dataclasses.replace(CompareConfig(preset="paper"), seed=3)) == in_python(
+        preset="paper", seed=3
+    )
+
+
+_WISHES = {"search": {"population": 500, "reducer": "pca"}, "gan": {"latent_dim": 64}, "select": False}
+
+
+@pytest.mark.parametrize("name", sorted(TECHNIQUES.own()))
+@pytest.mark.parametrize("wishes", [{}, _WISHES, {"filters": {"false_alarm": 0.05}}])
+def test_settled_settings_stay_as_they_are(name: str, wishes: dict[str, Any]) -> None:
+    """What ``load_settings`` and the command line settled is settled again by ``compare``."""
+    for recipe in technique_class(name).presets:
+        config = load_settings(technique=name, preset=recipe, **wishes)
+        again = in_python(below=config)
+        assert replace(again, source=config.source) == config
 
 
 def test_none_is_written_as_none(resolved: Callable[..., CompareConfig]) -> None:
