@@ -24,6 +24,7 @@ _NEIGHBOURS = 5
 _MIN_COVERED = 0.15
 _MIN_RECOGNISED = 0.15
 _MIN_DISTANCE = 0.3
+_ONE_PICTURE = 0.01  # distance; a generator of ten updates is at 0.05, one whose weights ran away at 0
 # With half as much patience Fashion-MNIST's default schedule ended too soon (benchmarks/results/gan-stops.md).
 _PATIENCE, _GAIN = 4, 0.005
 _MIN_OF_A_CLASS = 20  # of fewer real images, none may be covered by chance
@@ -40,7 +41,7 @@ class Measurement:
         covered: coverage of the held-out real images (Naeem et al. 2020, 5 neighbours).
         least_covered: coverage of the class that is covered least; without labels that of all.
         distance: mean distance from a generated image to the nearest other one, as a fraction of the same among as
-            many real ones; near 0 when the generator repeats itself.
+            many real ones; near 0 when the generator repeats itself, 1 where each real one is there twice.
     """
 
     step: int
@@ -119,7 +120,8 @@ class GanMonitor:
                 if count >= _MIN_OF_A_CLASS
             ]
             least = min(shares, default=least)
-        distance = scores.nearest_generated / scores.nearest_real if scores.nearest_real else 0.0
+        # where the real images repeat themselves, nothing can be said of it
+        distance = scores.nearest_generated / scores.nearest_real if scores.nearest_real else 1.0
         return Measurement(step, recognised, scores.coverage, least, distance)
 
 
@@ -133,6 +135,11 @@ def stand_still(readings: Sequence[Measurement], steps: int) -> bool:
     if not earlier or readings[-1].step < steps / 2:
         return False
     return max(each.score for each in latest) < max(each.score for each in earlier) + _GAIN
+
+
+def draws_one_picture(measurement: Measurement) -> bool:
+    """Whether the generator draws the same picture, or one for each class, whatever its latent vector."""
+    return measurement.distance < _ONE_PICTURE
 
 
 def collapse(measurement: Measurement) -> str | None:

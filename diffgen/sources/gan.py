@@ -18,7 +18,7 @@ from diffgen.events import Progress
 from diffgen.features.base import FeatureExtractor
 from diffgen.gan_training import checkpoint
 from diffgen.gan_training.checkpoint import class_labels, read_header
-from diffgen.gan_training.monitor import GanMonitor, Measurement, collapse
+from diffgen.gan_training.monitor import GanMonitor, Measurement, collapse, draws_one_picture
 from diffgen.gan_training.networks import (
     DcganDiscriminator,
     DcganGenerator,
@@ -193,7 +193,7 @@ class GanFamily(Family):
             path = Path(config.gan_file)
             found = gan_loader.load(path, device=context.device)
             context.progress.say(f"Pictures come from the GAN {path.name}; nothing to train.")
-            made = _image_source(path, found, split)
+            made = _image_source(path, found, split, context.progress)
         return prepare_encoder(made, split, context) if context.encoding else made
 
 
@@ -226,7 +226,7 @@ def prepare_gan(split: DataSplit, config: GanConfig, context: FamilyContext) -> 
     """The GAN of a data set, from the cache or newly trained.
 
     Raises:
-        UserError: no network fits the image size.
+        UserError: no network fits the image size, or the GAN collapsed to a single picture.
         RunError: the training diverged.
     """
     check_image_shape(split.data.image_shape)
@@ -245,14 +245,14 @@ def prepare_gan(split: DataSplit, config: GanConfig, context: FamilyContext) -> 
 
     artifact = gan_artifact(split, config, context.device)
     found = artifact.obtain(load, make, progress)
-    wrong = found[2].header["wrong"]
-    if wrong:
-        progress.warn(complaint(wrong))
-    return _image_source(artifact.path, found, split)
+    check_draws(found[2].header)
+    return _image_source(artifact.path, found, split, progress)
 
 
-def _image_source(path: Path, found: _Loaded, split: DataSplit) -> ImageSource:
+def _image_source(path: Path, found: _Loaded, split: DataSplit, progress: Progress) -> ImageSource:
     source, scorer, stored = found
+    if wrong := stored.header["wrong"]:
+        progress.warn(complaint(wrong))
     facts = gan_facts(stored.header, real=len(split.rows[0]), held_out=len(split.rows[1]))
     return ImageSource(source, scorer, path, {**facts, "checkpoint": path.name})
 
@@ -261,7 +261,8 @@ def split_of_gan(file: str | Path, data: ImageSet, config: SplitConfig, progress
     """The split that a GAN's file was trained with, so that no held-out image trained it.
 
     Raises:
-        UserError: the file is no such checkpoint, or its images have another shape than the data's.
+        UserError: the file is no such checkpoint, its images have another shape than the data's, or it is of a GAN that
+            collapsed to a single picture.
     """
     path = Path(file)
     if not path.is_file():
@@ -270,6 +271,7 @@ def split_of_gan(file: str | Path, data: ImageSet, config: SplitConfig, progress
     made, wanted = header.get("image_shape"), list(data.image_shape)
     if made != wanted:
         raise UserError(f"The GAN {path} draws images of {made}, but the data are {wanted}; give the one of this data.")
+    check_draws(header)
     if header.get("data") != data.digest:
         progress.warn(
             f"The GAN {path.name} was trained on other images than {data.source}; some of those that the filters are "
@@ -363,6 +365,25 @@ def complaint(wrong: str) -> str:
     )
 
 
+def check_draws(header: dict[str, Any]) -> None:
+    """See that a GAN draws more than one picture; a worse one than it should be is warned of (:func:`complaint`).
+
+    Raises:
+        UserError: by the collapse guard's reading of what was kept, it does not.
+    """
+    kept = _kept_reading(header)
+    if kept is not None and draws_one_picture(Measurement.from_dict(kept)):
+        raise UserError(
+            "The GAN has collapsed: it draws the same picture whatever it is asked for, so that no search and no filter "
+            "can use it; train it anew with smaller steps (gan.learning_rate_generator) or another seed (--gan-seed), "
+            "or do without it (--preset default)."
+        )
+
+
+def _kept_reading(header: dict[str, Any]) -> dict[str, float] | None:
+    return next((each for each in header.get("readings", ()) if each["step"] == header["kept_step"]), None)
+
+
 def gan_facts(header: dict[str, Any], *, real: int, held_out: int) -> dict[str, str]:
     """What a report says about a GAN, name -> text."""
     kind = "class-conditional DCGAN" if header["classes"] else "DCGAN"
@@ -374,7 +395,7 @@ def gan_facts(header: dict[str, Any], *, real: int, held_out: int) -> dict[str, 
         "updates": f"{header['steps']:,}, kept as it was after {header['kept_step']:,}",
         "held out": f"{held_out:,} real images",
     }
-    kept = next((each for each in header["readings"] if each["step"] == header["kept_step"]), None)
+    kept = _kept_reading(header)
     if kept is not None:
         facts["recognised"] = f"{percent(kept['recognised'])} of its images (by the data set's own encoder)"
         worst = percent(kept["least_covered"])

@@ -7,7 +7,7 @@ import torch
 
 from diffgen.config import GanConfig, replace
 from diffgen.features import encoder as encoders
-from diffgen.gan_training.monitor import GanMonitor, Measurement, collapse, stand_still
+from diffgen.gan_training.monitor import GanMonitor, Measurement, collapse, draws_one_picture, stand_still
 from diffgen.gan_training.trainer import SCHEDULES, Schedule, train
 from diffgen.types import ImageSet
 
@@ -27,7 +27,7 @@ def test_real_images_pass(monitor: GanMonitor, digits: ImageSet) -> None:
     assert measurement.covered > 0.9
     assert measurement.least_covered > 0.6
     assert 0.7 < measurement.distance < 1.4
-    assert collapse(measurement) is None
+    assert collapse(measurement) is None and not draws_one_picture(measurement)
 
 
 def test_one_fine_picture_of_each_class_is_a_collapse(monitor: GanMonitor, digits: ImageSet) -> None:
@@ -38,7 +38,7 @@ def test_one_fine_picture_of_each_class_is_a_collapse(monitor: GanMonitor, digit
     assert measurement.recognised > 0.4
     assert measurement.covered < 0.2
     assert measurement.distance < 0.1
-    assert "repeats itself" in str(collapse(measurement))
+    assert "repeats itself" in str(collapse(measurement)) and draws_one_picture(measurement)
 
 
 def test_a_class_that_is_never_drawn_is_noticed(monitor: GanMonitor, digits: ImageSet) -> None:
@@ -55,6 +55,12 @@ def test_noise_is_recognised_as_nothing(monitor: GanMonitor) -> None:
     measurement = monitor.measure(1, lambda count, rng: (noise[:count], asked[:count]))
     assert measurement.score < 0.1
     assert collapse(measurement) is not None
+
+
+def test_of_real_images_that_repeat_themselves_no_collapse_is_said(digits: ImageSet) -> None:
+    images = torch.from_numpy(digits.images)
+    doubled = GanMonitor(encoders.train(images, None), images[:200].repeat(2, 1, 1, 1), images[:0])
+    assert not draws_one_picture(doubled.measure(1, lambda count, rng: (images[:count], None)))
 
 
 def test_the_wrong_class_is_not_recognised(monitor: GanMonitor, digits: ImageSet) -> None:

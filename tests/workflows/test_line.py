@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from diffgen.comparison.stages import CompareResult
-from diffgen.config import Budget, CompareConfig, FilterConfig, TuningConfig, replace
+from diffgen.config import Budget, CompareConfig, FilterConfig, TrainGanConfig, TuningConfig, replace
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.labels.store import LabelStore
@@ -196,6 +196,42 @@ def test_images_of_one_class_leave_the_selector_out(
     )
     assert result.selector is None
     assert RunFolder.open(tmp_path / "run").manifest["no_selector"]
+
+
+# -- a GAN that collapsed ---------------------------------------------------------------------------------------------
+
+
+def test_a_gan_that_draws_one_picture_is_refused_and_a_poor_one_warned_of(
+    model_files: dict[str, Path], line_config: CompareConfig, tmp_path: Path, told: Callable[..., None]
+) -> None:
+    """With steps of 1 for its generator the weights run away at once; with ten updates it has learned little."""
+    gan = replace(line_config.gan, steps=10)
+    away = replace(gan, learning_rate_generator=1.0)
+    pair, data = (model_files["a"], model_files["b"]), "digits:test"
+
+    def begin(config: CompareConfig, said: Recording) -> CompareResult:
+        return compare(*pair, data=data, config=config, preset="diffgan", output=tmp_path / "run", events=said)
+
+    said = Recording()
+    with pytest.raises(UserError, match="has collapsed") as caught:
+        begin(replace(line_config, gan=away), said)
+    told("`compare --preset diffgan`", "the GAN collapsed", caught.value)
+    assert any("Training a GAN" in line for line in said.heard) and not (tmp_path / "run").exists()
+    # the training is told, too, and its file is refused before anything else is trained
+    file = tmp_path / "gan.safetensors"
+    kept = train_gan("digits:test", config=TrainGanConfig(gan=away, split=line_config.split), output=file)
+    assert "repeats itself" in str(kept.wrong) and kept.readings[-1]["distance"] < 0.01
+    said = Recording()
+    with pytest.raises(UserError, match="has collapsed"):
+        begin(replace(line_config, gan_file=str(file)), said)
+    assert not any("Learning" in line or "Training" in line for line in said.heard)
+
+    poor = tmp_path / "poor.safetensors"
+    train_gan("digits:test", config=TrainGanConfig(gan=gan, split=line_config.split), output=poor)
+    said = Recording()
+    begin(replace(line_config, gan_file=str(poor), budget=Budget.parse("60q"), select=False), said)
+    assert any("of little use" in each for each in said.warnings)
+    assert "repeats itself" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 
 # -- the GAN is tuned first --------------------------------------------------------------------------------------------
