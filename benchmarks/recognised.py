@@ -20,7 +20,8 @@ sheets, others are deleted when they are judged, unless --keep is said.
 
 Counted are triggers on which the models disagreed again, that the judge recognises (all its classifiers name one class,
 mean confidence 0.9), without near-duplicates, as kinds of (labels of the models x cell). "counted": only those that the
-run counts itself, after its filters and its jury. Further ways: --way "NAME=words of the command line".
+run counts itself, after its filters and its jury. Further ways: --way "NAME=words of the command line"; --slow and
+--unordered of benchmarks/altered.py are among these words.
 
 ``--sheet`` draws two sheets of 100 random pictures each out of those that reports of the first of ``--ways`` lead with
 (``default`` where none is named), without labels, and writes a key beside each; ``--count`` reads 100 names that a
@@ -75,6 +76,8 @@ WAYS = {
     "unscreened": ("--set", "search.screen=none"),
     "divergence-alone": ("--objectives", "divergence"),
     "diversity-alone": ("--objectives", "diversity"),
+    "unordered": ("--unordered",),
+    "near-duplicates": ("--set", "filters.near_duplicate=1"),
     **{
         f"no-{name}{whose}": _operators(other for other in usual if other != name)
         for whose, usual in _USUAL.items()

@@ -62,7 +62,17 @@ class Cell:
 
 def command(pair: Pair, words: Sequence[str], *, budget: str, seed: int, output: Path) -> list[str]:
     """The command line of a run."""
-    start = [sys.executable, "-m", "diffgen", "compare", *pair.models, "--data", pair.data, "--device", "cpu"]
+    start = [
+        sys.executable,
+        "-m",
+        "benchmarks.altered",
+        "compare",
+        *pair.models,
+        "--data",
+        pair.data,
+        "--device",
+        "cpu",
+    ]
     return [*start, "--seed", str(seed), "--budget", budget, "--output", str(output), "--force", "--quiet", *words]
 
 
