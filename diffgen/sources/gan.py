@@ -374,9 +374,9 @@ def check_draws(header: dict[str, Any]) -> None:
     kept = _kept_reading(header)
     if kept is not None and draws_one_picture(Measurement.from_dict(kept)):
         raise UserError(
-            "The GAN has collapsed: it draws the same picture whatever it is asked for, so that no search and no filter "
-            "can use it; train it anew with smaller steps (gan.learning_rate_generator) or another seed (--gan-seed), "
-            "or do without it (--preset default)."
+            "The GAN has collapsed: it draws the same picture whatever it is asked for, so that no search and no "
+            "filter can use it; train it anew with smaller steps (gan.learning_rate_generator) or another seed "
+            "(--gan-seed), or do without it (--preset default)."
         )
 
 
