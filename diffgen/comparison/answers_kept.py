@@ -14,6 +14,7 @@ from diffgen.config import to_dict
 from diffgen.events import Progress
 from diffgen.models import BlackBox
 from diffgen.models.noise import NumericNoise
+from diffgen.models.panel import panel_of
 from diffgen.numerics import all_threads
 from diffgen.runs.artifacts import Artifact, read_tensors, unreadable, write_tensors
 from diffgen.tasks.kept_answers import KeptAnswers
@@ -47,6 +48,7 @@ def asked_once(models: Sequence[BlackBox], data: ImageSet, ask: Callable[[], Ask
             "format": FORMAT,
             "data": data.digest,
             "threads": all_threads(),
+            **({} if (panel := panel_of(models)) is None else {"task": repr(panel.task)}),
             "versions": versions() | {package: installed(package) for package in _RUNTIMES},
             "models": [
                 {

@@ -28,6 +28,7 @@ from diffgen.models import BlackBox, read_class_names, read_label_map, read_side
 from diffgen.models import load as load_model
 from diffgen.models.isolation.wall import walls
 from diffgen.models.loading import file_digest
+from diffgen.models.panel import panel_of
 from diffgen.models.remote.address import parse_address
 from diffgen.parts import is_object
 from diffgen.runs.folder import RunFolder
@@ -162,6 +163,13 @@ def match_classes(
     Raises:
         UserError: see :func:`diffgen.models.class_names.read_label_map`; or the first model has a label map.
     """
+    if panel_of(models) is not None:
+        if any(spec.label_map is not None for spec in specs):
+            raise UserError(
+                "The classes of detectors are matched by name; leave the label map out, and call them alike with "
+                "--class-names, or --a-class-names and --b-class-names."
+            )
+        return
     first, names = models[0], tuple(class_names or ())
     if specs and specs[0].label_map is not None:
         raise UserError("The first model has a label map, but the others are mapped onto it; give it to one of those.")

@@ -22,6 +22,7 @@ from diffgen.metrics.intervals import exact_interval
 from diffgen.models import BlackBox
 from diffgen.models.answer_table import AnswerTable
 from diffgen.models.noise import NumericNoise, drawn_rows, probe_rows, probed, settle_batches
+from diffgen.models.panel import panel_of, task_of
 from diffgen.runs.figures import Preflight
 from diffgen.tasks.classification import differ, disagree
 from diffgen.tasks.kept_answers import KeptAnswers
@@ -112,7 +113,8 @@ def prepare_models(models: Sequence[BlackBox], data: ImageSet, progress: Progres
             model.lenient = True
             prepare_model(model, data)
             task.advance()
-    settle_background(models, data, progress)
+    if all(task_of(model) == "classification" for model in models):
+        settle_background(models, data, progress)
 
 
 def check_query_budgets(models: Sequence[BlackBox], data: ImageSet) -> None:
@@ -163,12 +165,14 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
         sure = answers.probabilities.max(axis=2)
         errors = tuple(calibration_error(sure[:, index], right[:, index]) for index in range(len(models)))
     asked = list(zip(models, roles(models), noises, strict=True))
-    smells = tuple(smells_of(model, role, data, answers.labels, index) for index, (model, role, _) in enumerate(asked))
+    # on what is contested in a picture models hardly ever agree, and what it is has no usual share of the pictures
+    usual = asked if panel_of(models) is None else []
+    smells = tuple(smells_of(model, role, data, answers.labels, index) for index, (model, role, _) in enumerate(usual))
     unsteady = tuple(_unsteady(model, role, noise, len(data)) for model, role, noise in asked)
     batched = tuple(_follows_its_batch(model, role, noise, len(data)) for model, role, noise in asked if noise.alone)
     silences = tuple(_silence(model, role, data, silent[:, index]) for index, (model, role, _) in enumerate(asked))
     silences = tuple(filter(None, silences))
-    doubted = tuple(doubts(models, answers.labels, accuracy, list(chain.from_iterable(smells))))
+    doubted = tuple(doubts(models, answers.labels, accuracy, list(chain.from_iterable(smells)))) if usual else ()
     summary = Preflight(
         images=len(data),
         agreement=float(1 - differ(labels).mean()),
@@ -192,7 +196,7 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
         summary,
         answers,
         np.flatnonzero(counts),
-        smells,
+        smells or ((),) * len(models),
         unsteady,
         batched,
         doubted,
@@ -205,9 +209,12 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
 def no_answers(models: Sequence[BlackBox], images: UInt8Array, answers: KeptAnswers) -> BoolArray:
     """bool (N, M): which images the M models have no finite answer to; of all that are answered, ``answers``.
 
-    A model is asked again about those alone of which it calls all classes alike, as it does of such an image.
+    A model is asked again about those alone of which it calls all classes alike, as it does of such an image, or in
+    which, as a detector, it finds nothing.
     """
     found = answers.probabilities.max(axis=2) == answers.probabilities.min(axis=2)
+    if panel_of(models) is not None:
+        found = answers.probabilities[:, :, 0] == 1  # of a detector without an answer, that there is nothing
     for index, model in enumerate(models):
         rows = np.flatnonzero(found[:, index])
         if len(rows):

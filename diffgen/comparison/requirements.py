@@ -22,6 +22,7 @@ from diffgen.types import ImageSet
 
 _DEFAULT: tuple[str, ...] = ("neighbors", "jury", "ssim")  # cheapest first: what one rejects no other is asked about
 _WITHOUT_JURY = ("reconstruction", "ssim")
+_OF_SCENES = ("neighbors", "ssim")  # of pictures with several objects: nothing is trained
 _JUDGE = "discriminator"
 _TRAINED_JUDGE = "gan"  # the family whose discriminator is trained where something asks for one and nothing has it
 _SMALLEST_SIDE = 8  # of images that the domain encoder and SSIM can look at
@@ -112,6 +113,8 @@ def filter_names(config: CompareConfig, *, jury: bool = True) -> tuple[str, ...]
     """
     if config.filters.names is not None:
         return config.filters.names
+    if config.task.name not in (None, "classification"):
+        return _OF_SCENES
     drawing, needed = source_of(config), _JUDGE in needs_of(config)
     given = drawing is not None and _JUDGE in drawing.gives(config)
     if jury:

@@ -21,6 +21,7 @@ from diffgen.metrics.counting import CONFIRMED_BATCH, CONFIRMED_SINGLE, UNCONFIR
 from diffgen.metrics.geometric_diversity import DRAWS, geometric_diversity, over_equal_subsets
 from diffgen.metrics.pixel_entropy import pixel_entropy
 from diffgen.models import BlackBox
+from diffgen.models.panel import marked
 from diffgen.runs.figures import Calibration, FilterFigures
 from diffgen.runs.results import RunResults, counted, many_figures, verdicts_rest_on, write_results
 from diffgen.runs.triggers import TriggerTable
@@ -163,6 +164,8 @@ def write_shown(prepared: Prepared, triggers: TriggerTable) -> None:
             "real_images": data.images[real_shown],
             "real_probabilities": real.answers[real_shown].dense(),
             "real_labels": np.full(len(real_shown), -1) if data.labels is None else data.labels[real_shown],
+            **marked(prepared.models, pictures),
+            **{f"real_{name}": each for name, each in marked(prepared.models, data.images[real_shown]).items()},
         },
     )
 

@@ -32,6 +32,7 @@ from diffgen.comparison.requirements import (
     with_own_settings,
 )
 from diffgen.comparison.results import announce_numbers
+from diffgen.comparison.seats import take_seats
 from diffgen.comparison.settings_file import data_path
 from diffgen.comparison.stages import attach_answers, before_the_search
 from diffgen.config import CompareConfig, SearchConfig, replace, roles, to_dict
@@ -116,6 +117,7 @@ def settled_plan(request: Request, progress: Progress) -> Iterator[Plan]:
             model.answers.attach(None)
         with before_the_search():
             prepare_models(models, images, progress)
+        models, asked = take_seats(models, images, asked, progress)
         named = namer(models, [spec.label_map is not None for spec in specs])
         as_read, order = images, order_of_labels(images, names_of_classes(named))
         announce_order(images, order, named.class_names, f"model {named.name}", progress)

@@ -20,12 +20,14 @@ from diffgen.comparison.probable_cause import cause_of, name_cause
 from diffgen.comparison.requirements import check_jury, check_seeds, filter_names, needs_of, uses_auto_encoder
 from diffgen.comparison.results import write_outcome
 from diffgen.comparison.same_models import check_same_models, drifts
+from diffgen.comparison.seats import NO_JURY_OF_BOXES
 from diffgen.comparison.technique_run import SearchOutcome, real_images, run_search, screen_that_pays, try_out_technique
 from diffgen.comparison.verdicts import judge_triggers
 from diffgen.config import CompareConfig, replace, roles
 from diffgen.features import cells as cell_store
 from diffgen.models import BlackBox
 from diffgen.models.loading import file_digest
+from diffgen.models.panel import panel_of
 from diffgen.runs.figures import ManyFigures
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import RunResults
@@ -164,6 +166,8 @@ def without_jury(plan: Plan) -> PreparedJury | None:
     Raises:
         UserError: the settings name the filter that asks it.
     """
+    if panel_of(plan.models) is not None:
+        return _said(PreparedJury(missing=NO_JURY_OF_BOXES), plan)
     # what the models agree on may be as far from the truth as such labels: these are pictures of something else
     missing = NO_JURY_WITHOUT_LABELS if plan.config.data_labels == "ignore" else why_no_jury(plan.split)
     return _said(PreparedJury(missing=missing), plan) if missing else None

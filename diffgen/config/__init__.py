@@ -30,6 +30,7 @@ from diffgen.config.parts import FILTER_PRESETS, FilterConfig, SourceConfig
 from diffgen.config.plain import applied, from_dict, to_dict
 from diffgen.config.schema import SettingError, given, replace
 from diffgen.config.search import SearchConfig
+from diffgen.config.task import TaskConfig
 from diffgen.config.verbs import LabelConfig, QuantizeConfig, SelectorConfig, TrainingSetConfig
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "SettingError",
     "SourceConfig",
     "SplitConfig",
+    "TaskConfig",
     "TrainGanConfig",
     "TrainingSetConfig",
     "TuningConfig",

@@ -13,6 +13,7 @@ from diffgen.config.models import MAX_MODELS, ModelSpec
 from diffgen.config.parts import FilterConfig, SourceConfig
 from diffgen.config.schema import FileName, Many, Maybe, setting, settings
 from diffgen.config.search import SearchConfig
+from diffgen.config.task import TaskConfig
 from diffgen.errors import UserError
 
 LARGEST = 1_000
@@ -147,6 +148,7 @@ class CompareConfig(ReadingConfig):
         ge=0,
         le=10**9,
     )
+    task: TaskConfig = setting(factory=TaskConfig)
     split: SplitConfig = setting(factory=SplitConfig)
     source: SourceConfig = setting(factory=SourceConfig)
     gan: GanConfig = setting(factory=GanConfig)

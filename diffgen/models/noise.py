@@ -11,6 +11,7 @@ import torch
 from diffgen.errors import RunError, ServiceError, UserError
 from diffgen.models.base import BlackBox
 from diffgen.models.outputs import to_probabilities
+from diffgen.models.panel import Member
 from diffgen.types import BoolArray, Float32Array, Int64Array, UInt8Array
 
 NOTICEABLE = 0.01  # more than rounding, also that of 16 bits, does to a probability
@@ -137,8 +138,9 @@ def numeric_noise(black_box: BlackBox, images: UInt8Array, drawn: BoolArray | No
         occasion = f"numeric noise in batches of {size}" + (", one at a time" if black_box.alone else "")
         with black_box.answers.bypass(occasion):
             answers = _in_batches(black_box, images, size)
-        moved.append(_moved(black_box, together, answers))
-        flipped |= _labels(black_box, answers) != _labels(black_box, together)
+        by, others = _changed(black_box, together, answers)
+        moved.append(by)
+        flipped |= others
     noise = NumericNoise(repeat=moved[0], batches=max(moved[1:]))
     places = _places(black_box, images, pace)
     if places > len(images):
@@ -146,9 +148,9 @@ def numeric_noise(black_box: BlackBox, images: UInt8Array, drawn: BoolArray | No
         large = _at_once(black_box, images[rows])
         if large is None:
             noise = replace(noise, refused=places)
-        elif (apart := _moved(black_box, together[rows], large)) >= NOTICEABLE:
-            noise = replace(noise, batches=max(noise.batches, apart))
-            flipped[rows[_labels(black_box, large) != _labels(black_box, together)[rows]]] = True
+        elif (change := _changed(black_box, together[rows], large))[0] >= NOTICEABLE:
+            noise = replace(noise, batches=max(noise.batches, change[0]))
+            flipped[rows[change[1]]] = True
     counted = flipped if drawn is None else flipped[drawn]
     return replace(noise, flipped=int(counted.sum()), drawn=len(counted))
 
@@ -189,6 +191,13 @@ def _probabilities(black_box: BlackBox, raw: Float32Array) -> torch.Tensor:
 def _labels(black_box: BlackBox, raw: Float32Array) -> Int64Array:
     """int64 (N,): what raw outputs say, in the model's own order of classes."""
     return _probabilities(black_box, raw).argmax(dim=1).numpy()
+
+
+def _changed(black_box: BlackBox, first: Float32Array, second: Float32Array) -> tuple[float, BoolArray]:
+    """By how much raw outputs, float32 (N, columns), have changed, and which of them say something else, bool (N,)."""
+    if isinstance(black_box, Member):
+        return black_box.panel.apart(first, second)
+    return _moved(black_box, first, second), np.not_equal(_labels(black_box, first), _labels(black_box, second))
 
 
 def _moved(black_box: BlackBox, first: Float32Array, second: Float32Array) -> float:

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image
 
+from diffgen.config import MAX_MODELS
 from diffgen.report.data import FilterView, Picture
 from diffgen.report.tables import Side, named_sides
 from diffgen.report.wording import figure, percent
 from diffgen.runs.triggers import BOTH, LABEL
 from diffgen.tasks.classification import listed, role_name
+from diffgen.tasks.detection import KINDS, classes_of
 from diffgen.tasks.kept_answers import spread_out
 from diffgen.types import Float32Array, Int64Array, UInt8Array
 
@@ -74,6 +76,46 @@ class ScoreLine:
 
 
 @dataclass(frozen=True)
+class MarkView:
+    """A box that a model reports.
+
+    Attributes:
+        x, y, width, height: pixels of the picture.
+        role: "a", "b", ...
+        kind: what becomes of it between the two models, one of :data:`diffgen.tasks.detection.KINDS`.
+        contested: it is what the picture is about.
+        text: what the model says of it.
+    """
+
+    x: float
+    y: float
+    width: float
+    height: float
+    role: str
+    kind: str
+    contested: bool
+    text: str
+
+
+def make_marks(marks: Float32Array | None, names: tuple[str, ...]) -> tuple[MarkView, ...]:
+    """The boxes of a picture, those that are contested last, so that they lie above the others.
+
+    Args:
+        marks: float32 (Q, 9), or None; see :meth:`diffgen.tasks.detection.Detection.marks`.
+        names: the words of the task.
+    """
+    classes, views = classes_of(names), []
+    for x1, y1, x2, y2, score, label, model, kind, contested in () if marks is None else marks.tolist():
+        if not (0 <= label < len(classes) and 0 <= kind < len(KINDS) and 0 <= model < MAX_MODELS):
+            continue
+        role = role_name(int(model))
+        text = f"{role}: {classes[int(label)]} {score:.2f}"
+        x, y, width, height = (round(each, 1) for each in (x1, y1, x2 - x1, y2 - y1))
+        views.append(MarkView(x, y, width, height, role.lower(), KINDS[int(kind)], bool(contested), text))
+    return tuple(sorted(views, key=lambda each: (each.contested, each.kind != KINDS[0])))
+
+
+@dataclass(frozen=True)
 class Card:
     """One picture as the page shows it.
 
@@ -86,6 +128,8 @@ class Card:
         blame: who is wrong, or empty where the jury cannot name the picture.
         wrong: "a", "b", ..., for those that are.
         origin: how it was made, or empty.
+        marks: what is drawn over it.
+        extent: width and height of the picture, in which these are measured.
     """
 
     source: str
@@ -107,6 +151,8 @@ class Card:
     jury: str
     blame: str
     wrong: tuple[str, ...]
+    marks: tuple[MarkView, ...]
+    extent: tuple[int, int]
 
 
 def make_card(
@@ -158,6 +204,8 @@ def make_card(
         jury=jury,
         blame=blame,
         wrong=tuple(role_name(index).lower() for index in picture.wrong),
+        marks=make_marks(picture.marks, names),
+        extent=(picture.image.shape[2], picture.image.shape[1]),
     )
 
 

@@ -51,6 +51,8 @@ class Picture:
         origin: how it was made, in words; empty for a real image, or where it is not known.
         jury: what the jury says of it, or None: nobody asked one.
         classes: int64 (T,), which classes are kept, or None: all; see :mod:`diffgen.tasks.kept_answers`.
+        marks: float32 (Q, 9), boxes that the models report, see :meth:`diffgen.tasks.detection.Detection.marks`, or
+            None.
     """
 
     image: UInt8Array
@@ -64,6 +66,7 @@ class Picture:
     origin: str = ""
     jury: JuryOpinion | None = None
     classes: Int64Array | None = None
+    marks: Float32Array | None = None
 
     @property
     def wrong(self) -> tuple[int, ...]:

@@ -176,6 +176,7 @@ def trigger_pictures(run: FinishedRun, numbers: Sequence[int]) -> tuple[Picture,
                 scores={**known, "divergence": float(table.divergence[number])},
                 rejected_by=None if rejected_by == ACCEPTED else filters[rejected_by],
                 nearest_real=None if place is None else arrays["nearest_real"][place],
+                marks=None if place is None or "marks" not in arrays else arrays["marks"][place],
                 jury=opinion(table, number, len(run.class_names), run.results.jury),
             )
         )
@@ -220,10 +221,11 @@ def grouped(gallery: Sequence[Picture], triggers: TriggerTable) -> tuple[Behavio
 
 def _real_pictures(arrays: Mapping[str, Any]) -> tuple[Picture, ...]:
     """Some of the real images on which the models disagree."""
-    columns = (arrays[f"real_{name}"] for name in ("images", "probabilities", "rows", "labels"))
+    columns = [arrays[f"real_{name}"] for name in ("images", "probabilities", "rows", "labels")]
+    marks = arrays.get("real_marks", [None] * len(columns[0]))
     return tuple(
-        _answered(image, answers, row, true_label=None if label < 0 else int(label))
-        for image, answers, row, label in zip(*columns, strict=True)
+        _answered(image, answers, row, true_label=None if label < 0 else int(label), marks=own)
+        for image, answers, row, label, own in zip(*columns, marks, strict=True)
     )
 
 
@@ -395,13 +397,14 @@ def _behaviours(folder: RunFolder, entries: list[dict[str, Any]]) -> tuple[GateB
         raise ValueError("its pictures are not as many as it says")
     # as many as there are behaviours, of which a page shows few: each is made whole when it is shown
     kept = stored.get("classes", [None] * len(stored["images"]))
-    pictures = iter(zip(stored["images"], stored["probabilities"], kept, strict=True))
+    marks = stored.get("marks", [None] * len(stored["images"]))
+    pictures = iter(zip(stored["images"], stored["probabilities"], kept, marks, strict=True))
     made = []
     for each in entries:
         a, b = each["said"]
         shown = [
-            Picture(image=image, labels=(a, b), probabilities=probabilities, identifier=number, classes=classes)
-            for number, (image, probabilities, classes) in zip(each["triggers"], pictures, strict=False)
+            Picture(image, (a, b), probabilities, number, classes=classes, marks=own)
+            for number, (image, probabilities, classes, own) in zip(each["triggers"], pictures, strict=False)
         ]
         made.append(
             GateBehaviour(

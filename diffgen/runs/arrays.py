@@ -19,6 +19,7 @@ from diffgen.config import MAX_MODELS
 from diffgen.runs.files import write_whole
 from diffgen.runs.opening import open_regular
 from diffgen.runs.schema import MAX_CLASSES, fields, flag, number, one_of, rows, text, whole
+from diffgen.tasks.detection import MARKED
 
 _JSON_MEMBER = "json"
 _SUFFIX = ".npy"
@@ -175,6 +176,7 @@ def _header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 _IMAGES, _PROBABILITIES = ("u1", 4), ("f", 3)
 _ROWS, _NUMBERS = ("i", 1), ("f", 1)
 _TEXTS = ("S", 1)
+_MARKS = ("f", 3)
 _LONGEST_RECIPE = 10_000  # bytes
 _LAST_OF_ASCII = 127
 # name -> kind of the numbers and number of axes
@@ -215,6 +217,8 @@ _ARRAYS: dict[str, dict[str, tuple[str, int]]] = {
         "real_images": _IMAGES,
         "real_probabilities": _PROBABILITIES,
         "real_labels": _ROWS,
+        "marks": _MARKS,
+        "real_marks": _MARKS,
     },
     "shrunk": {
         "numbers": _ROWS,
@@ -235,7 +239,7 @@ _ARRAYS: dict[str, dict[str, tuple[str, int]]] = {
         "accuracy": ("f", 2),
         "disagreement": _NUMBERS,
     },
-    "check": {"images": _IMAGES, "probabilities": _PROBABILITIES, "classes": ("i", 2)},
+    "check": {"images": _IMAGES, "probabilities": _PROBABILITIES, "classes": ("i", 2), "marks": _MARKS},
     "labels": {"hashes": ("u1", 2), "labels": _ROWS},
     "rank": {"hashes": ("u1", 2), "said": ("i", 2), "guessed": ("f", 2), "chance": _NUMBERS},
     "probe": {"rows": _ROWS, "labels": ("i", 2), "probabilities": ("f", 2)},
@@ -309,6 +313,8 @@ def _check_kind(key: str, array: Any, kind: str, axes: int) -> None:
         raise ValueError(f"{key}: it holds no images but shape {array.shape}")
     if (kind, axes) == _PROBABILITIES and not 2 <= array.shape[1] <= MAX_MODELS and len(array):
         raise ValueError(f"{key}: it is of {array.shape[1]} models")
+    if (kind, axes) == _MARKS and key.endswith("marks") and array.shape[2] != MARKED:
+        raise ValueError(f"{key}: it holds no boxes but shape {array.shape}")
     if kind == "S" and found.itemsize > _LONGEST_RECIPE:
         raise ValueError(f"{key}: it holds texts that are too long")
     if kind == "S" and np.frombuffer(array.tobytes(), np.uint8).max(initial=0) > _LAST_OF_ASCII:

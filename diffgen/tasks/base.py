@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from typing import ClassVar
 
+from diffgen.config.task import TaskName
 from diffgen.types import Float32Array
 
 
-class Task(Protocol):
-    """What models that name more than one class for a picture differ on; docs/decisions/067-tasks.md.
+class Task(ABC):
+    """What models that say more of a picture than one class differ on; docs/decisions/067-tasks.md.
 
     Attributes:
-        name: "detection" or "segmentation".
-        words: K statements that a model can make of one thing in a picture, the classes of everything downstream.
+        name: what the models do.
+        classes: C names of what is in pictures.
     """
 
-    @property
-    def name(self) -> str: ...
+    name: ClassVar[TaskName]
+    classes: tuple[str, ...]
 
     @property
-    def words(self) -> tuple[str, ...]: ...
+    @abstractmethod
+    def rule(self) -> str:
+        """When two models differ, as part of a sentence."""
 
+    @property
+    @abstractmethod
+    def words(self) -> tuple[str, ...]:
+        """K statements that a model can make of one thing in a picture: the classes of everything downstream."""
+
+    @abstractmethod
     def contested(self, answers: Float32Array) -> Float32Array:
         """What each model says of that thing in a picture on which the models are furthest apart.
 
@@ -33,4 +43,7 @@ class Task(Protocol):
         Returns:
             float32 (N, M, K) in [0, 1], rows sum to 1.
         """
-        ...
+
+    @abstractmethod
+    def marks(self, answers: Float32Array) -> Float32Array:
+        """What is drawn into pictures, float32 (N, Q, 9); see :meth:`diffgen.tasks.detection.Detection.marks`."""

@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
+from diffgen.config.task import TaskName
+from diffgen.tasks.base import Task
 from diffgen.types import BoolArray, Float32Array, Int64Array
 
 VALUES = 6  # of a box: x1, y1, x2, y2, score, class
+MARKED = 9  # of a box that is drawn; see :meth:`Detection.marks`
 NOTHING = "nothing"
 SIZES = ("small", "medium", "large")
 MATCHED = 0.5  # IoU from which on two boxes may be of one object
@@ -50,7 +52,7 @@ class Differences:
 
 
 @dataclass(frozen=True)
-class Detection:
+class Detection(Task):
     """When detectors disagree.
 
     Attributes:
@@ -65,7 +67,16 @@ class Detection:
     moved_below: float = 0.75
     moved_pixels: float | None = None
 
-    name = "detection"
+    name: ClassVar[TaskName] = "detection"
+
+    @property
+    def rule(self) -> str:
+        """When two detectors differ."""
+        pixels = "" if self.moved_pixels is None else f", or by more than {self.moved_pixels:g} pixels"
+        return (
+            f"a box is reported from a score of {self.threshold:g} (--score-threshold), of one object from an IoU of "
+            f"{MATCHED:g}, and moved below {self.moved_below:g}{pixels}"
+        )
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -122,6 +133,40 @@ class Detection:
                 found[some, kind] = (counted & (contests.kinds == kind)).sum(axis=1)
             found[some, NONE] = self.reported(boxes[:, 0]).sum(axis=1)
         return found
+
+    def marks(self, answers: Float32Array) -> Float32Array:
+        """Every reported box of the two models of each picture that are furthest apart.
+
+        Args:
+            answers: float32 (N, M, P * 6), as for :meth:`differences`.
+
+        Returns:
+            float32 (N, Q, 9): x1, y1, x2, y2, score, class, number of the model, number of :data:`KINDS`, and 1 where
+            it is what is contested; padded with class -1.
+        """
+        found, drawn = self.differences(answers), list[Float32Array]()
+        boxes = answers.reshape(*answers.shape[:2], -1, VALUES)
+        for each, pair, place in zip(boxes, found.pairs, found.boxes, strict=True):
+            a, b = (each[model][self.reported(each[model])] for model in pair)
+            iou, alike = overlaps(a[None], b[None])[0], a[:, None, 5] == b[None, :, 5]
+            every = np.ones(len(a), dtype=np.bool_), np.ones(len(b), dtype=np.bool_)
+            partner = match(iou[None], alike[None], every[0][None], every[1][None])[0]
+            kinds = np.full(len(a), LOST), np.full(len(b), GAINED)
+            contested = (a[:, :4] == place).all(axis=1), (b[:, :4] == place).all(axis=1)
+            for own, their in zip(np.flatnonzero(partner >= 0), partner[partner >= 0], strict=True):
+                moved = self._shift(iou[own, their], a[own], b[their]) > 0.5
+                kinds[0][own] = kinds[1][their] = RENAMED if not alike[own, their] else MOVED if moved else NONE
+                contested[0][own] = contested[1][their] = contested[0][own] | contested[1][their]
+            rows = [
+                np.column_stack([own, np.full(len(own), model), *more])
+                for own, model, *more in zip((a, b), pair, kinds, contested, strict=True)
+            ]
+            drawn.append(np.concatenate(rows).astype(np.float32))
+        marks = np.zeros((len(drawn), max(map(len, drawn), default=0), MARKED), dtype=np.float32)
+        marks[:, :, 5] = -1
+        for row, found_there in zip(marks, drawn, strict=True):
+            row[: len(found_there)] = found_there
+        return marks
 
     def reported(self, boxes: Float32Array) -> BoolArray:
         """Which boxes, float32 (..., 6), reach the threshold; bool (...)."""
@@ -279,6 +324,11 @@ class _Contests:
         )
 
 
+def classes_of(words: Sequence[str]) -> tuple[str, ...]:
+    """The classes that words of :attr:`Detection.words` are made of."""
+    return tuple(word.partition(" ")[2] for word in words[1 :: _FORMS * len(SIZES)])
+
+
 def _joined(columns: Sequence[Sequence[NDArray[Any]]]) -> NDArray[Any]:
     return np.concatenate([np.stack(each, axis=-1) for each in columns], axis=1)
 
@@ -314,6 +364,8 @@ def match(iou: Float32Array, alike: BoolArray, has_a: BoolArray, has_b: BoolArra
     Returns:
         int64 (N, p), which of the q boxes each is matched with; -1: none.
     """
+    from scipy.optimize import linear_sum_assignment  # slow to import, and the report imports this module
+
     able = (iou >= MATCHED) & has_a[:, :, None] & has_b[:, None]
     partner = np.where(able.any(axis=2), able.argmax(axis=2), -1) if able.shape[2] else np.full(able.shape[:2], -1)
     several = (able.sum(axis=2) > 1).any(axis=1) | (able.sum(axis=1) > 1).any(axis=1)

@@ -27,6 +27,7 @@ from diffgen.gate.record import make_record
 from diffgen.gate.result import CheckResult
 from diffgen.gate.values import Behaviour, GateValues, KnownBehaviour, Replay, SearchState
 from diffgen.models import BlackBox
+from diffgen.models.panel import marked
 from diffgen.report.from_run import write_report
 from diffgen.runs.results import RunResults, UnfinishedCheck, read_results, write_results
 from diffgen.runs.store import Store
@@ -278,6 +279,7 @@ class Gate:
         made.sort(key=lambda entry: (not entry[0].new, not entry[0].faults, -entry[0].shift, -entry[0].count))
         shown = np.concatenate([rows for _, rows in made])
         self._shown = {"images": images[shown], "probabilities": probabilities[shown]}
+        self._shown |= marked(prepared.models, images[shown])
         if classes:
             self._shown["classes"] = np.concatenate(classes)[shown]
         return tuple(behaviour for behaviour, _ in made)

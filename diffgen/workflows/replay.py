@@ -15,6 +15,7 @@ from diffgen.config import ModelSpec
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.models.base import PREPARED
+from diffgen.models.panel import seated
 from diffgen.numerics import own_numerics
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.images import ImageColumn
@@ -88,7 +89,8 @@ def replay(
     """
     progress, wanted = Progress(events, stop), several(triggers)
     folder = RunFolder.open(run)
-    boxes = OpenedRun(folder, device).models(models, options=options)
+    opened = OpenedRun(folder, device)
+    boxes = opened.models(models, options=options)
     with folder.reading():
         names = read_finished(folder).class_names
         table = folder.read_judged()
@@ -103,6 +105,8 @@ def replay(
         some = images.at(np.sort(random_rows(len(images), PREPARED)))
         for model in boxes:
             model.prepare(some)
+        boxes = seated(boxes, opened.config.task)
+        for model in boxes:
             if model.num_classes != len(names):
                 raise UserError(
                     f"The model {model.name} answers with {model.num_classes:,} classes but those of the run "

@@ -22,6 +22,7 @@ from diffgen.config import ModelSpec, replace
 from diffgen.config.gan import TuningConfig
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
+from diffgen.models.panel import seated
 from diffgen.numerics import all_threads, own_numerics
 from diffgen.parts import Extensions, in_use
 from diffgen.runs.folder import RunFolder
@@ -102,6 +103,7 @@ def resumed_plan(
             held.callback(model.answers.detach)
         attach_answers(models, folder)
         prepare_models(models, images, progress)
+        models = seated(models, run.config.task)
         _warn_of_changes(folder, run.device, progress)
         objects = Objects(tuple(given), data, options, in_use())
         config = replace(run.config, tuning=TuningConfig())  # the run has its GAN

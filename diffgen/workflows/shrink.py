@@ -24,6 +24,7 @@ from diffgen.events import Listener, Progress, StopToken
 from diffgen.features import cells as cell_store
 from diffgen.filters import FilterPipeline
 from diffgen.models import BlackBox
+from diffgen.models.panel import seated
 from diffgen.numerics import own_numerics
 from diffgen.parts import Extensions
 from diffgen.report.from_run import write_report
@@ -142,6 +143,7 @@ def _shrink(
     images = run.data(given.data, purpose="shrink it", progress=progress)
     check_same_answers(run.config, folder, images.image_shape)
     prepare_models(models, images, progress)
+    models = seated(models, run.config.task)
     match_classes(models, (), images.class_names)
     source, pipeline = _source_and_filters(run, images, progress)
     check_drawn_again(source, chosen, batch_size=run.batch_size, path=folder.path)

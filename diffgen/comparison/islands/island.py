@@ -23,6 +23,7 @@ from diffgen.config import Budget, CompareConfig, replace
 from diffgen.config.images import SEEDS
 from diffgen.events import Event, Progress
 from diffgen.models.loading import file_digest
+from diffgen.models.panel import seated
 from diffgen.models.patience import impatient
 from diffgen.pool.calls import Link
 from diffgen.runs.arrays import packed, unpacked
@@ -126,6 +127,7 @@ class Island:
         for model in models:
             model.answers.attach(None)
         prepare_models(models, images, progress)
+        models = seated(models, run.config.task)
         config = config_of(run.config, number, self._job.islands)
         plan = Plan(models, images, config, run.device, progress, lambda _: self._folder)
         return with_filters(learn(plan, self._job.real, without_jury(plan)), self._folder)

@@ -1,0 +1,56 @@
+"""Models that are not classifiers take their seats: what they do is found out and said, and what that rules out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from diffgen.config import CompareConfig, replace
+from diffgen.errors import UserError
+from diffgen.events import Progress
+from diffgen.models import BlackBox
+from diffgen.models.panel import panel_of, seated
+from diffgen.tasks.classification import listed
+from diffgen.types import ImageSet
+
+NO_JURY_OF_BOXES = "No jury: it names the class of a whole picture, and the models answer with more than one."
+_CLASSES_NAMED = 5
+
+
+def take_seats(
+    models: Sequence[BlackBox], images: ImageSet, config: CompareConfig, progress: Progress
+) -> tuple[tuple[BlackBox, ...], CompareConfig]:
+    """What is asked from now on, and the settings of that task; classifiers and theirs stay as they are.
+
+    Args:
+        models: prepared.
+        images: the real ones; labels of whole pictures are not used with detectors.
+        config: of a new run.
+        progress: is told what the models do.
+
+    Raises:
+        UserError: the models do not all do the same, or the settings ask for what this task has not.
+    """
+    members = seated(models, config.task)
+    panel = panel_of(members)
+    if panel is None:
+        return members, config
+    task = panel.task
+    own = {
+        "--select": config.select,
+        "--oracle": config.oracle is not None,
+        "--ask staged": config.ask == "staged",
+        "--data-labels use": config.data_labels == "use",
+    }
+    if refused := [option for option, asked in own.items() if asked]:
+        raise UserError(
+            f"{listed(refused)} {'is' if len(refused) == 1 else 'are'} for classifiers, and the models are for "
+            f"{task.name}; leave {'it' if len(refused) == 1 else 'them'} out."
+        )
+    names = task.classes
+    shown = listed(names) if len(names) <= _CLASSES_NAMED else f"{', '.join(names[:_CLASSES_NAMED])} and more"
+    progress.say(
+        f"Task: {task.name}, as the models' outputs show (--task); {len(names):,} "
+        f"{'class' if len(names) == 1 else 'classes'} ({shown}); {task.rule}."
+    )
+    labels = config.data_labels if images.labels is None else "ignore"
+    return members, replace(config, task=replace(config.task, name=task.name), data_labels=labels)

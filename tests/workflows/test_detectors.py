@@ -1,0 +1,69 @@
+"""Comparisons of detectors, from real pictures to the report."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import diffgen
+from diffgen.errors import UserError
+from diffgen.runs.folder import RunFolder
+from diffgen.runs.results import read_finished
+from tests.models.squares import Squares, pictures
+
+IMAGES = pictures(60)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a model that gives squares lower scores than the other."""
+    folder = tmp_path_factory.mktemp("runs") / "lost"
+    diffgen.compare(Squares("a"), Squares("b", gain=0.9), data=IMAGES, budget="600q", output=folder)
+    return folder
+
+
+def test_boxes_that_one_model_loses_are_found(run: Path) -> None:
+    """A square whose score is near the threshold; it says what is lost, and nobody judges."""
+    results = read_finished(RunFolder.open(run))
+    assert results.behaviours > 0
+    said = {pair[:2] for pair in results.most_frequent}
+    assert ("small sun", "nothing") in said
+    assert all(one != "nothing" and other == "nothing" for one, other in said)
+    assert results.no_jury.startswith("No jury: it names the class of a whole picture")
+    assert RunFolder.open(run).manifest["status"] == "done"
+
+
+def test_a_model_against_itself_finds_nothing(tmp_path: Path) -> None:
+    """However near the threshold its scores are."""
+    found = diffgen.compare(Squares("a"), Squares("a"), data=IMAGES, budget="400q", output=tmp_path / "run")
+    assert (found.triggers, found.flips_per_1000) == (0, 0)
+
+
+def test_moved_boxes_are_found(tmp_path: Path) -> None:
+    """A half-pixel shift counts for small objects: IoU of 12 pixels shifted by 2 is 0.53."""
+    found = diffgen.compare(Squares("a"), Squares("b", offset=2), data=IMAGES, budget="300q", output=tmp_path / "run")
+    assert ("small sun", "small sun, moved") in {pair[:2] for pair in found.most_frequent}
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"select": True}, "--select is for classifiers, and the models are for detection"),
+        ({"task": "classification"}, "and --task says classification"),
+        ({"filters": "jury"}, "There is no jury that the filter jury could ask"),
+    ],
+)
+def test_what_boxes_have_not_is_refused(tmp_path: Path, settings: dict[str, object], words: str) -> None:
+    """In a sentence, and nothing is written."""
+    with pytest.raises(UserError, match=words):
+        diffgen.compare(Squares("a"), Squares("b"), data=IMAGES, budget="100q", output=tmp_path / "run", **settings)
+    assert not (tmp_path / "run").exists()
+
+
+def test_labels_of_pictures_are_left_out(tmp_path: Path) -> None:
+    """A folder of classes says nothing of boxes."""
+    labels = np.arange(len(IMAGES)) % 2
+    found = diffgen.compare(
+        Squares("a"), Squares("b", gain=0.9), data=(IMAGES, labels), budget="100q", output=tmp_path / "run"
+    )
+    assert found.accuracy is None
