@@ -49,6 +49,13 @@ class Preprocessing:
         option="--crop",
         metavar="SHARE",
     )
+    fitting: Literal["stretch", "letterbox", "letterbox-top-left"] | None = setting(
+        None,
+        "How a picture of other proportions becomes one of the size: stretched (default, but of detectors as their "
+        "makers do it), or whole with the grey level 114 beside it, on both sides (letterbox, as Ultralytics does it) "
+        "or at the right and below (letterbox-top-left, YOLOX).",
+        option="--fitting",
+    )
     interpolation: Literal["bilinear", "bicubic", "nearest"] | None = setting(
         None, "How images are resized (default: bilinear).", option="--interpolation"
     )
@@ -72,10 +79,10 @@ class Preprocessing:
         "The axes that the model takes; flat: (N, C*H*W), one row of values per image, channel by channel.",
         option="--layout",
     )
-    outputs: Literal["auto", "probabilities", "logits", "scores"] | None = setting(
+    outputs: Literal["auto", "probabilities", "logits", "scores", "boxes"] | None = setting(
         None,
-        "What the model answers; logits get a softmax, scores in [0, 1] are divided by their sum; auto (default): "
-        "decided once, on real images.",
+        "What the model answers; logits get a softmax, scores in [0, 1] are divided by their sum, boxes are those of a "
+        "detector; auto (default): decided once, on real images.",
         option="--outputs",
     )
     output: str | None = setting(
@@ -89,6 +96,52 @@ class Preprocessing:
         "Which of the model's values is for the background, for none of the classes, and is left out; auto (default): "
         "found out from class names, labels and the other models.",
         option="--background",
+    )
+    head: (
+        Literal[
+            "auto",
+            "yolov8",
+            "yolov5",
+            "yolox",
+            "boxes-and-scores",
+            "rt-detr",
+            "detr",
+            "end-to-end",
+            "ssd",
+            "torchvision",
+            "detections",
+        ]
+        | None
+    ) = setting(
+        None,
+        "How the boxes of a detector are read, see docs/howto/detectors.md; auto (default): found out from shapes and "
+        "values.",
+        option="--head",
+    )
+    nms_iou: float | None = setting(
+        None,
+        "Of boxes of one class whose intersection over union is higher, the one with the highest score is kept, where "
+        "a detector does not see to that itself (default: 0.7, as in Ultralytics; YOLOX has 0.65).",
+        gt=0,
+        le=1,
+        option="--nms-iou",
+        metavar="IOU",
+    )
+    score_floor: float | None = setting(
+        None,
+        "Boxes with lower scores are left out before anything else (default: 0.01); no threshold of a deployment.",
+        gt=0,
+        lt=1,
+        option="--score-floor",
+        metavar="SCORE",
+    )
+    most_boxes: int | None = setting(
+        None,
+        "Most boxes of a picture that are kept, those with the highest scores (default: 100).",
+        ge=1,
+        le=1000,
+        option="--most-boxes",
+        metavar="N",
     )
 
     def __post_init__(self) -> None:
@@ -115,6 +168,7 @@ DEFAULT_PREPROCESSING = Preprocessing(
     invert=False,
     size=(),
     crop=0.0,
+    fitting="stretch",
     interpolation="bilinear",
     antialias=True,
     scale="0..1",
@@ -124,6 +178,10 @@ DEFAULT_PREPROCESSING = Preprocessing(
     outputs="auto",
     output="",
     background="auto",
+    head="auto",
+    nms_iou=0.7,
+    score_floor=0.01,
+    most_boxes=100,
 )
 
 

@@ -16,9 +16,12 @@ from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing
 from diffgen.errors import DiffgenError, RunError, UserError
 from diffgen.models.answer_store import AnswerStore
 from diffgen.models.class_names import Background, background_in, in_order, inverse, names_without, own_order
-from diffgen.models.inputs import ImageShape, as_tensor, check_images, grey_levels_only
+from diffgen.models.detections import CLASS, BoxReader, as_boxes, feeding_in_words, feeding_of, renumbered
+from diffgen.models.detector_heads import NoHeadError, looks_like_boxes
+from diffgen.models.inputs import ImageShape, PixelTransform, as_tensor, check_images, grey_levels_only
 from diffgen.models.model_settings import ModelSettings
 from diffgen.models.outputs import (
+    BoxesInsteadError,
     OutputKind,
     checked_rows,
     decide_outputs,
@@ -37,13 +40,14 @@ from diffgen.sampling import random_rows
 from diffgen.types import Float32Array, UInt8Array
 
 PREPARED = 256  # images that a model looks at first
+_PREPARED_BOXES = 16  # of a detector, each of whose answers is thousands of candidates
 _BACKGROUNDS: tuple[Background, ...] = get_args(Background)
 _FEWEST_CLASSES = 2
 _IMAGENET = 1000  # classes; TensorFlow's nets for them have 1,001 values, the first one for the background
 
 
 class BlackBox(ABC):
-    """A classifier that can be asked for probabilities and nothing else: no gradients, no layers.
+    """A classifier or detector that can be asked for its answer and nothing else: no gradients, no layers.
 
     A format adds :meth:`_ask`, and what its files declare. ``prepare`` is called once, then ``predict`` as often as
     one likes.
@@ -102,6 +106,9 @@ class BlackBox(ABC):
         self._takes_bytes = False
         self._transform: Callable[[torch.Tensor], torch.Tensor] | None = None
         self._kind: OutputKind = "logits"
+        self._boxes = BoxReader(self.name)
+        self._guess = ""  # a remark on how a detector is fed
+        self._placing: PixelTransform | None = None  # of a detector: where its boxes are in the image
         self.alone = False
         self.lenient = False
         self.unanswered = 0
@@ -187,6 +194,11 @@ class BlackBox(ABC):
         self.alone = True
 
     @property
+    def detects(self) -> bool:
+        """Whether it finds boxes: its answers are those of :mod:`diffgen.models.detections`."""
+        return self.preprocessing.outputs == "boxes"
+
+    @property
     def input_size(self) -> tuple[int, int] | None:
         """Height and width of what the model itself takes, as pre-processing or file say; None: neither does."""
         if self.preprocessing.size:
@@ -206,7 +218,7 @@ class BlackBox(ABC):
     @property
     def own_class_names(self) -> tuple[str, ...]:
         """The class names in the model's own order, or none."""
-        return own_order(self.class_names, self.class_order)
+        return self._all_names if self.detects and self._all_names else own_order(self.class_names, self.class_order)
 
     def map_classes(self, class_order: tuple[int, ...]) -> None:
         """Count the model's own class ``i`` as ``class_order[i]``: its columns and names are put into that order.
@@ -244,9 +256,18 @@ class BlackBox(ABC):
         self.num_classes = 0
         _, channels, height, width = images.shape
         self.image_shape = (int(channels), int(height), int(width))
-        with torch.inference_mode():
-            layout, raw = find_layout(self, images, self.image_shape)
-            check_single(self, images)
+        if self.detects:
+            self._prepare_boxes(images, self.image_shape)
+            return
+        try:
+            with torch.inference_mode():
+                layout, raw = find_layout(self, images, self.image_shape)
+                check_single(self, images)
+        except BoxesInsteadError as error:
+            if self.preprocessing.outputs != "auto":
+                raise
+            self._prepare_boxes(images, self.image_shape, instead=error)
+            return
         said = self.preprocessing.outputs
         given: OutputKind | None = None if said == "auto" else said
         finite = torch.isfinite(raw).all(dim=1)
@@ -270,6 +291,92 @@ class BlackBox(ABC):
             tensorflows = (self._columns, len(self._all_names)) == (_IMAGENET + 1, _IMAGENET)
             self.set_background("first" if tensorflows else "none")
 
+    def _prepare_boxes(
+        self, images: torch.Tensor | UInt8Array, shape: ImageShape, *, instead: BoxesInsteadError | None = None
+    ) -> None:
+        """As :meth:`prepare`, of a detector.
+
+        Args:
+            images: of the right kind.
+            shape: (C, H, W) of these.
+            instead: why it is no classifier; raised where it turns out to be no detector either.
+        """
+        before, names = self.preprocessing, self._all_names or self.own_class_names
+        if len(images) > _PREPARED_BOXES:
+            images = images[np.sort(random_rows(len(images), _PREPARED_BOXES))]
+        self._boxes, self._placing = BoxReader(self.name), None
+        self.preprocessing = replace(before, outputs="boxes")
+        try:
+            with torch.inference_mode():
+                layout, _ = find_layout(self, images, shape)
+                assert isinstance(self._transform, PixelTransform)
+                head = self._boxes.find(self._transform.shape[1:], names, self.preprocessing)
+        except UserError as error:
+            self.preprocessing = before
+            if instead is not None and isinstance(error, NoHeadError):
+                raise instead from error
+            raise
+        fed = feeding_of(head.kind, shape[0])
+        said = self._said.above(self.declared)
+        self.preprocessing = replace(
+            self._admit(said.over(fed).over(DEFAULT_PREPROCESSING)),
+            size=self.preprocessing.size,
+            layout=layout,
+            outputs="boxes",
+            head=head.kind,
+            background="first" if self._boxes.from_one else "none",
+        )
+        with torch.inference_mode():
+            _, raw = find_layout(self, images, shape)
+            check_single(self, images)
+        assert isinstance(self._transform, PixelTransform)
+        self._kind, self._columns, self._placing = "boxes", raw.shape[1], self._transform
+        fault = find_fault(raw[torch.isfinite(raw).all(dim=1)] if self.lenient else raw, "boxes")
+        if fault is not None:
+            raise UserError(f"On real images, model {self.name} {fault}")
+        self._name_boxes(names, head.classes, 1 + int(as_boxes(raw)[..., CLASS].nan_to_num().max()))
+        suppressed = "" if head.finished else f"; diffgen suppresses what overlaps by {self.preprocessing.nms_iou:g}"
+        self.answers_with = f"boxes, of {head.words}{suppressed}"
+        remark = feeding_in_words(fed, said, self.name, head)
+        self.remarks = (*(each for each in self.remarks if each != self._guess), *filter(None, (remark,)))
+        self._guess = remark
+
+    def _name_boxes(self, names: tuple[str, ...], told: int, seen: int) -> None:
+        """Take over the class names of a detector, as far as they are those of its classes.
+
+        Args:
+            names: or none; one for the background may be among them.
+            told: how many classes its head tells, or 0.
+            seen: the least number of classes that its answers so far can have.
+
+        Raises:
+            UserError: they are other numbers, and somebody has given the names.
+        """
+        where = background_in(names)
+        if where == "first" and self._boxes.from_one:
+            names = names[1:]
+        elif where == "last" and told == len(names) - 1:
+            names = names[:-1]
+        if names and (told not in (0, len(names)) or seen > len(names)):
+            if not self._named_by_file:
+                raise UserError(
+                    f"Model {self.name} finds objects of {told or seen} classes or more but its class_names "
+                    f"are {len(names)}; give one for each class, with --background first if its classes are counted "
+                    "from 1."
+                )
+            names = ()  # they name something else than the classes
+        self._all_names = self.class_names = names
+        self.num_classes = told or len(names) or max(seen, 1)
+
+    def number_classes(self, order: tuple[int, ...], names: tuple[str, ...]) -> None:
+        """Count the own class ``i`` of a prepared detector as ``order[i]`` of classes that other models have too.
+
+        Args:
+            order: different numbers, one for each of its classes.
+            names: of all classes, those that it lacks among them.
+        """
+        self.class_order, self.class_names, self.num_classes = order, names, len(names)
+
     @property
     def _background_is_said(self) -> bool:
         return self._said.background in _BACKGROUNDS
@@ -288,7 +395,7 @@ class BlackBox(ABC):
     @property
     def background_open(self) -> bool:
         """Whether nobody has said, and no class name says, which of the values is for the background."""
-        return not self._background_is_said and not self.background_named
+        return not self.detects and not self._background_is_said and not self.background_named
 
     def set_background(self, where: Background) -> None:
         """Leave out the first or the last of a prepared model's values, which is for none of the classes; or none.
@@ -341,13 +448,14 @@ class BlackBox(ABC):
     @overload
     def predict(self, images: UInt8Array) -> Float32Array: ...
     def predict(self, images: torch.Tensor | UInt8Array) -> torch.Tensor | Float32Array:
-        """Class probabilities of images.
+        """Class probabilities of images, or the boxes that are found in them.
 
         Args:
             images: uint8 (N, C, H, W), N >= 0, of the shape that the model was prepared with; on any device.
 
         Returns:
-            float32 (N, K) in [0, 1], rows sum to 1: a tensor on ``device`` for a tensor, an array for an array.
+            float32 (N, K) in [0, 1], rows sum to 1: a tensor on ``device`` for a tensor, an array for an array. Of a
+            detector float32 (N, P * 6), see :mod:`diffgen.models.detections`.
 
         Raises:
             UserError: the images are not such images, ``prepare`` was not called, or the model's answer is not one
@@ -356,7 +464,9 @@ class BlackBox(ABC):
                 where it is not ``lenient``.
         """
         raw = self._checked_outputs(images)
-        if len(raw) > 0:
+        if self.detects:
+            raw = renumbered(raw, self.class_order)
+        elif len(raw) > 0:
             raw = to_probabilities(raw, self._kind)
             if self.class_order:
                 raw = raw[:, torch.as_tensor(inverse(self.class_order), device=raw.device)]
@@ -386,7 +496,7 @@ class BlackBox(ABC):
         Raises:
             UserError, RunError: as :meth:`predict`.
         """
-        where = self.preprocessing.background
+        where = "none" if self.detects else self.preprocessing.background
         if where not in ("first", "last"):
             return np.zeros(len(images), dtype=np.bool_)
         best = self._all_outputs(images).argmax(dim=1).cpu().numpy()
@@ -403,7 +513,9 @@ class BlackBox(ABC):
     def _checked_outputs(self, images: torch.Tensor | UInt8Array) -> torch.Tensor:
         """The raw outputs but that for the background, float32 (N, columns), without fault; in memory of their own."""
         raw, where = self._all_outputs(images), self.preprocessing.background
-        return raw if where == "none" else (raw[:, 1:] if where == "first" else raw[:, :-1]).contiguous()
+        return (
+            raw if where == "none" or self.detects else (raw[:, 1:] if where == "first" else raw[:, :-1]).contiguous()
+        )
 
     def _all_outputs(self, images: torch.Tensor | UInt8Array) -> torch.Tensor:
         raw = self._asked(images)
@@ -411,7 +523,7 @@ class BlackBox(ABC):
             return raw
         fault = find_fault(raw, self._kind)
         if fault is not None and self.lenient:
-            self.unanswered += leave_unanswered(raw, self._kind)
+            self.unanswered += leave_unanswered(raw, self._kind)  # of a detector, an image without objects
             fault = find_fault(raw, self._kind)
         if fault is not None:
             raise RunError(f"Model {self.name} {fault}")
@@ -459,5 +571,19 @@ class BlackBox(ABC):
         return self._rows(answer, count + missing)[:count]
 
     def _rows(self, answer: object, count: int) -> torch.Tensor:
-        """The output that is to be read, if it is one row of values per image."""
-        return checked_rows(picked(answer, self.preprocessing.output or "", self.name), count, self.name)
+        """The output that is to be read, if it is one row of values per image; boxes from all of them."""
+        if self.detects:
+            output = self.preprocessing.output
+            transform = self._placing or self._transform
+            assert isinstance(transform, PixelTransform)
+            return self._boxes.rows(self._picked(answer) if output else answer, count, transform, self.preprocessing)
+        try:
+            return checked_rows(self._picked(answer), count, self.name)
+        except UserError as error:
+            if looks_like_boxes(answer, count):
+                raise BoxesInsteadError(str(error)) from error
+            raise
+
+    def _picked(self, answer: object) -> object:
+        """The one output that is to be read."""
+        return picked(answer, self.preprocessing.output or "", self.name)

@@ -32,7 +32,7 @@ def is_name(text: str) -> bool:
 
 
 def names_from_metadata(metadata: Mapping[str, str]) -> tuple[str, ...]:
-    """Class names in the metadata of an ONNX file, or none.
+    """Class names in the metadata of an ONNX file, or none; a single one, of a detector, only as Ultralytics writes it.
 
     They may be a list or a dict from numbers to names, as JSON or as Python prints it, or text between commas.
     """
@@ -40,8 +40,9 @@ def names_from_metadata(metadata: Mapping[str, str]) -> tuple[str, ...]:
         text = metadata.get(key, "").strip()
         if not text or len(text) > _LONGEST:
             continue
-        names = _as_names(_parsed(text))
-        if names:
+        parsed = _parsed(text)
+        names = _as_names(parsed)
+        if len(names) > (not isinstance(parsed, Mapping)):
             return names
     return ()
 
@@ -77,7 +78,7 @@ def _as_names(value: object) -> tuple[str, ...]:
         names = tuple(_listed(value))
     except (TypeError, ValueError):
         return ()
-    return names if len(set(names)) == len(names) > 1 and all(map(is_name, names)) else ()
+    return names if len(set(names)) == len(names) and all(map(is_name, names)) else ()
 
 
 def read_class_names(path: str | Path) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal, get_args
 
@@ -19,6 +20,7 @@ Layout = Literal["nchw", "nhwc", "flat", "flat-1"]
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)  # in the order in which they are tried
 ImageShape = tuple[int, int, int]
 
+_PADDING = 114  # the grey level beside a letterboxed picture, of YOLOv5 and all that came after it
 _GREY_WEIGHTS = (0.299, 0.587, 0.114)
 # Channels of the data that a way of handing them over needs, and channels that come out.
 _CHANNELS_IN_OUT = {"bgr": (3, 3), "grey-to-rgb": (1, 3), "rgb-to-grey": (3, 1)}
@@ -79,6 +81,8 @@ class PixelTransform:
 
     Attributes:
         shape: (C, H, W) of what the model is handed.
+        scale: how many pixels of these a pixel of the image is wide and high.
+        origin: column and row in these of the image's upper left corner; negative where it was cut off.
     """
 
     def __init__(
@@ -93,12 +97,33 @@ class PixelTransform:
         self._antialias = bool(preprocessing.antialias)
         self.shape = model_shape(preprocessing, image_shape, name)
         own, wanted = image_shape[1:], self.shape[1:]
+        self._own = own
         self._crop, resized = bool(preprocessing.crop), wanted
+        fitting = preprocessing.fitting or "stretch"
         if preprocessing.crop:
             height, width = before_crop(wanted, preprocessing.crop)
             # by the side that needs more; the other one keeps the proportions, as torchvision rounds it
             by_height = height * own[1] >= width * own[0]
             resized = (height, height * own[1] // own[0]) if by_height else (width * own[0] // own[1], width)
+        self._letterbox = fitting != "stretch"
+        if self._letterbox:
+            if preprocessing.crop:
+                raise UserError(
+                    f"The pre-processing of model {name} has a crop, and keeps the whole picture ({fitting}); give one "
+                    "of the two."
+                )
+            share = min(wanted[0] / own[0], wanted[1] / own[1])
+            # Ultralytics rounds, YOLOX cuts off
+            to_whole: Callable[[float], int] = round if fitting == "letterbox" else int
+            resized = max(1, to_whole(own[0] * share)), max(1, to_whole(own[1] * share))
+        spare = wanted[0] - resized[0], wanted[1] - resized[1]
+        # of an odd number of rows the smaller half comes first, as in Ultralytics; where the middle is cut out, halves
+        # go to the even number, as in torchvision's CenterCrop
+        top_left = fitting == "letterbox-top-left"
+        self._top, self._left = (
+            0 if top_left else each // 2 if self._letterbox else -round(-each / 2) for each in spare
+        )
+        self.scale, self.origin = (resized[1] / own[1], resized[0] / own[0]), (self._left, self._top)
         self._size = resized if resized != own else None
         self._mode = {"nearest": "nearest-exact"}.get(preprocessing.interpolation or "", preprocessing.interpolation)
         self._grey_weights = torch.tensor(_GREY_WEIGHTS, dtype=torch.float32, device=device).view(-1, 1, 1)
@@ -138,7 +163,7 @@ class PixelTransform:
             # While they are bytes: together with the change of type, torch would send four times as much.
             images = images.to(self._device)
         images = self._recoloured(images)
-        plain = self._size is None and not self._crop
+        plain = self._size is None and not self._crop and not self._letterbox
         if self._nhwc and plain:
             images = images.permute(0, 2, 3, 1)
         # Not one division of mixed types (uint8 by float32), which is 30 times slower on large batches.
@@ -147,11 +172,13 @@ class PixelTransform:
             pixels = self._resized(pixels, self._size)
         if self._crop:
             height, width = self.shape[1:]
-            # halves to the even number, as torchvision's CenterCrop
-            top, left = (
-                round((whole - part) / 2) for whole, part in zip(pixels.shape[2:], (height, width), strict=True)
-            )
+            top, left = -self._top, -self._left
             pixels = pixels[:, :, top : top + height, left : left + width]
+        elif self._letterbox and pixels.shape[2:] != self.shape[1:]:
+            padded = pixels.new_full((*pixels.shape[:2], *self.shape[1:]), _PADDING)
+            height, width = pixels.shape[2:]
+            padded[:, :, self._top : self._top + height, self._left : self._left + width] = pixels
+            pixels = padded
         if self._nhwc and not plain:
             pixels = pixels.permute(0, 2, 3, 1)
         pixels = pixels.contiguous()
@@ -162,6 +189,17 @@ class PixelTransform:
         if self._std is not None:
             pixels.div_(self._std)
         return pixels.view(len(pixels), *batch_sides(self._layout, self.shape))
+
+    def to_image(self, boxes: torch.Tensor) -> torch.Tensor:
+        """Boxes in pixels of the image from boxes in pixels of what the model is handed; cut off at its sides.
+
+        Args:
+            boxes: float32 (..., 4), x1, y1, x2, y2.
+        """
+        origin, scale = (torch.tensor(each * 2, device=boxes.device) for each in (self.origin, self.scale))
+        height, width = self._own
+        ends = torch.tensor((width, height) * 2, dtype=boxes.dtype, device=boxes.device)
+        return ((boxes - origin) / scale).clamp(min=0).minimum(ends)
 
     def _resized(self, pixels: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
         """float32 (N, C, H, W) grey levels in another size."""

@@ -15,9 +15,10 @@ from diffgen.config.models import MAX_SIDE
 from diffgen.errors import UserError
 from diffgen.models.base import BlackBox
 from diffgen.models.class_names import names_from_metadata
+from diffgen.models.detector_heads import declare_boxes
 from diffgen.models.inputs import as_tensor
 from diffgen.models.model_settings import ModelSettings
-from diffgen.models.outputs import checked_rows, no_such_output
+from diffgen.models.outputs import no_such_output
 from diffgen.models.wording import counted, reason
 from diffgen.numerics import all_threads
 from diffgen.types import UInt8Array
@@ -80,7 +81,11 @@ class OnnxModel(BlackBox):
                 f"{path} is an ONNX file with names that are no text ({reason(error)}); export it again."
             ) from error
         self.declare(_declared(metadata))
-        self._wanted_output()
+        shapes = {each.name: each.shape or () for each in self._session.get_outputs()}
+        if self.preprocessing.outputs == "auto" and not self.preprocessing.output and declare_boxes(shapes):
+            self.declare(Preprocessing(outputs="boxes"))
+        if not self.detects or self.preprocessing.output:
+            self._wanted_output()
         if self._named_by_file:
             self.class_names = names_from_metadata(metadata)
 
@@ -98,12 +103,15 @@ class OnnxModel(BlackBox):
         return {self._input_name: batch.numpy().astype(self._dtype, copy=False)}
 
     def _ask(self, batch: torch.Tensor) -> object:
-        answer = self._session.run([self._wanted_output()], self._fed(batch))[0]
-        return torch.from_numpy(answer) if isinstance(answer, np.ndarray) else answer
+        names = self._output_names if self.detects and not self.preprocessing.output else [self._wanted_output()]
+        answers = [
+            torch.from_numpy(each) if isinstance(each, np.ndarray) else each
+            for each in self._session.run(names, self._fed(batch))
+        ]
+        return dict(zip(names, answers, strict=True)) if len(names) > 1 else answers[0]
 
-    def _rows(self, answer: object, count: int) -> torch.Tensor:
-        # the output was picked by the graph already
-        return checked_rows(answer, count, self.name)
+    def _picked(self, answer: object) -> object:
+        return answer  # by the graph already
 
     def _wanted_output(self) -> str:
         output = self.preprocessing.output or ""
@@ -145,13 +153,15 @@ def _declared(metadata: Mapping[str, str]) -> Preprocessing:
             # what 0 and 1 become
             mean, std = -low / (high - low), 1 / (high - low)
             said = {"scale": "0..1", "mean": (mean,) if mean else (), "std": (std,) if std != 1 else ()}
+    if about.get("task") == "detect":
+        said |= {"outputs": "boxes", "fitting": "letterbox", "antialias": False}
     sides = re.fullmatch(r"\[(\d{1,4}), ?(\d{1,4})\]", about.get("imgsz", ""))
     if (
         sides is not None
-        and about.get("task") == "classify"
+        and about.get("task") in ("classify", "detect")
         and all(1 <= int(each) <= MAX_SIDE for each in sides.groups())
     ):
-        said |= {"size": (int(sides[1]), int(sides[2])), "crop": 1.0}
+        said |= {"size": (int(sides[1]), int(sides[2]))} | ({"crop": 1.0} if about["task"] == "classify" else {})
     return Preprocessing(channels="bgr" if order.startswith("bgr") else None, **said)
 
 

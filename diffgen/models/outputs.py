@@ -12,7 +12,7 @@ import torch
 from diffgen.errors import UserError
 from diffgen.models.wording import counted
 
-OutputKind = Literal["probabilities", "logits", "scores"]
+OutputKind = Literal["probabilities", "logits", "scores", "boxes"]
 
 # Rounding leaves probabilities a little below zero at times.
 _BELOW_ZERO = 1e-4
@@ -24,12 +24,17 @@ _NEAR_ONE, _SEVERAL = 0.9, 0.05  # a value; the share of images that have two, w
 # Outputs that were found to be probabilities may leave [0, 1] by this much before we say that they are none.
 _LATER_TOLERANCE = 0.01
 _NAMED = 8
+NO_BOX = (0.0, 0.0, 0.0, 0.0, 0.0, -1.0)  # corners, score and class where a detector found nothing more
 _KINDS = 3  # two whole numbers are probabilities of the second class, too
 # worded to follow "Model x"
 _ONLY_LABELS = (
     "gives one whole number for each image, as labels are, and diffgen compares probabilities; export it so that it "
     "gives shape (N, K), the probabilities or logits of all classes."
 )
+
+
+class BoxesInsteadError(UserError):
+    """A model doesn't answer as a classifier does, but perhaps as a detector."""
 
 
 def picked(answer: object, output: str, name: str) -> object:
@@ -185,7 +190,7 @@ def find_fault(raw: torch.Tensor, kind: OutputKind) -> str | None:
             f"gave NaN or infinite values for {bad} of {counted(len(raw), 'image')}; look at its weights, and at its "
             "pre-processing with 'diffgen inspect'."
         )
-    if kind != "logits" and not (low >= -_LATER_TOLERANCE and high <= 1.0 + _LATER_TOLERANCE):
+    if kind in ("probabilities", "scores") and not (low >= -_LATER_TOLERANCE and high <= 1.0 + _LATER_TOLERANCE):
         return (
             f"gave values from {low:.4g} to {high:.4g}, although its outputs are taken for {kind}; set outputs to "
             "logits in its pre-processing."
@@ -205,6 +210,9 @@ def find_first_fault(raw: torch.Tensor, given: OutputKind | None) -> str | None:
 def leave_unanswered(raw: torch.Tensor, kind: OutputKind) -> int:
     """Make each row of float32 (N, K) that is not finite one of which all classes are alike; returns how many were."""
     broken = ~torch.isfinite(raw).all(dim=1)
+    if kind == "boxes":
+        raw[broken] = raw.new_tensor(NO_BOX).repeat(raw.shape[1] // len(NO_BOX))
+        return int(broken.sum())
     raw[broken] = 0.5 if raw.shape[1] == 1 and kind != "logits" else 0.0
     return int(broken.sum())
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from diffgen.models.base import BlackBox
+from diffgen.models.detector_heads import per_image
 from diffgen.models.inputs import as_tensor
 from diffgen.models.model_settings import ModelSettings
 
@@ -107,7 +108,8 @@ class CallableModel(BlackBox):
 
     Args:
         function: takes a float32 array (N, C, H, W), or (N, H, W, C), with values in [0, 1] or as the pre-processing
-            says, and gives something that numpy can read as a floating (N, K) array. It may change its argument.
+            says, and gives something that numpy can read as a floating (N, K) array; a detector gives what
+            :mod:`diffgen.models.detector_heads` reads. It may change its argument.
         settings: name, device and so on. The function is always asked on the CPU.
     """
 
@@ -120,6 +122,8 @@ class CallableModel(BlackBox):
 
     def _ask(self, batch: torch.Tensor) -> object:
         answer = self._function(batch.numpy())
+        if per_image(answer):
+            return answer
         if isinstance(answer, dict):
             return {name: _as_tensor_if_numbers(value) for name, value in answer.items()}
         if isinstance(answer, tuple):

@@ -155,8 +155,8 @@ class SharedMemory:
             os.close(descriptor)
             raise
 
-    def tensor(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-        """A tensor of a shape at the beginning; it shares the memory."""
+    def tensor(self, shape: tuple[int, ...], dtype: torch.dtype, start: int = 0) -> torch.Tensor:
+        """A tensor of a shape, so many bytes after the beginning; it shares the memory."""
         count = 1
         for side in shape:
             count *= side
@@ -164,7 +164,7 @@ class SharedMemory:
 
         if count == 0:
             return torch.empty(shape, dtype=dtype)
-        return torch.frombuffer(self._bytes, dtype=dtype, count=count).view(shape)
+        return torch.frombuffer(self._bytes, dtype=dtype, count=count, offset=start).view(shape)
 
 
 def bytes_of(shape: tuple[int, ...], dtype: torch.dtype) -> int:

@@ -22,7 +22,7 @@ from diffgen.numerics import all_threads
 
 _MAX_REMARKS = 8
 _MAX_SIDE = 1 << 20
-_DECLARED = {"channels", "size", "crop", "scale", "mean", "std"}
+_DECLARED = {"channels", "size", "crop", "fitting", "antialias", "scale", "mean", "std", "outputs"}
 
 
 class IsolatedModel(BlackBox):
@@ -81,7 +81,7 @@ class IsolatedModel(BlackBox):
         self._child.give_up()
 
     def _ask(self, batch: torch.Tensor) -> object:
-        return self._child.ask(batch, self.preprocessing.output or "")
+        return self._child.ask(batch, self.preprocessing.output or "", everything=self.detects)
 
 
 def request(path: Path, kind: FileKind) -> dict[str, Any]:

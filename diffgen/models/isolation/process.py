@@ -18,12 +18,14 @@ import torch
 from diffgen.errors import ServiceError, Stopped, UserError
 from diffgen.models.isolation.channel import Gone, ProtocolError, SharedMemory, bytes_of, receive, send
 from diffgen.models.isolation.starting import Server, start
+from diffgen.models.outputs import BoxesInsteadError
 from diffgen.models.patience import hurried_until
 from diffgen.models.wording import ForeignError, cleaned, counted
 
 _SLICE = 0.2  # seconds between two looks at whether somebody asked to stop
 _TO_DIE = 2.0
 _MAX_ANSWER = 1 << 30
+_MAX_PARTS = 1 << 12  # boxes, scores and labels of each image
 _DTYPES = {
     **{"float32": torch.float32, "float64": torch.float64, "float16": torch.float16, "bfloat16": torch.bfloat16},
     **{"uint8": torch.uint8, "int8": torch.int8, "int16": torch.int16, "int32": torch.int32, "int64": torch.int64},
@@ -74,8 +76,15 @@ class Child:
         except ModelDied as error:
             raise UserError(str(error)) from error
 
-    def ask(self, batch: torch.Tensor, output: str) -> torch.Tensor:
+    def ask(
+        self, batch: torch.Tensor, output: str, *, everything: bool = False
+    ) -> torch.Tensor | dict[str, torch.Tensor]:
         """The model's answer to float32 ``batch``, of a type and shape that the caller checks.
+
+        Args:
+            batch: what the model is handed.
+            output: which of several outputs is wanted, or empty.
+            everything: all outputs by their names, as a detector is read by.
 
         Raises:
             UserError: the answer is not what is wanted of a model.
@@ -89,7 +98,8 @@ class Child:
             self._batch = self._enough(self._batch, bytes_of(shape, torch.float32), "batch")
             self._batch.tensor(shape, torch.float32).copy_(batch)
             started = time.monotonic()
-            said = self._exchange({"verb": "ask", "shape": list(shape), "output": output}, doing)
+            request = {"verb": "ask", "shape": list(shape), "output": output, "everything": everything}
+            said = self._exchange(request, doing)
             self._longest = max(self._longest, time.monotonic() - started)
             if "needs" in said:
                 size = said["needs"]
@@ -97,7 +107,12 @@ class Child:
                     raise self._died("gave an answer that is larger than any that could be meant")
                 self._answer = self._enough(self._answer, size, "answer")
                 said = self._exchange({"verb": "hand over"}, doing)
-            return self._read(said)
+            parts = self._read(said)
+            if everything:
+                return parts
+            if len(parts) != 1:
+                raise self._died("gave an answer that cannot be")
+            return next(iter(parts.values()))
 
     def give_up(self) -> None:
         """End the process also where another thread waits for its answer; that thread gets a :class:`ModelDied`."""
@@ -119,15 +134,23 @@ class Child:
             os.close(descriptor)
         return made
 
-    def _read(self, said: dict[str, Any]) -> torch.Tensor:
-        """The tensor that an answer describes; a copy, since the other side may still write there."""
-        sides, dtype = said.get("shape"), _DTYPES.get(str(said.get("dtype")))
-        shape = (
-            tuple(sides) if isinstance(sides, list) and all(type(s) is int and 0 <= s < 2**31 for s in sides) else None
-        )
-        if shape is None or dtype is None or self._answer is None or bytes_of(shape, dtype) > self._answer.size:
-            raise self._died("gave an answer that cannot be")
-        return self._answer.tensor(shape, dtype).clone()
+    def _read(self, said: dict[str, Any]) -> dict[str, torch.Tensor]:
+        """The tensors that an answer describes, by name; copies, since the other side may still write there."""
+        parts, found, start = said.get("parts"), {}, 0
+        for part in parts if isinstance(parts, list) and 0 < len(parts) <= _MAX_PARTS else [None]:
+            part = part if isinstance(part, dict) else {}
+            sides, dtype = part.get("shape"), _DTYPES.get(str(part.get("dtype")))
+            possible = isinstance(sides, list) and all(type(s) is int and 0 <= s < 2**31 for s in sides)
+            if not possible or dtype is None or self._answer is None:
+                raise self._died("gave an answer that cannot be")
+            shape: tuple[int, ...] = tuple(sides or ())
+            size = bytes_of(shape, dtype)
+            if start + size > self._answer.size:
+                raise self._died("gave an answer that cannot be")
+            content = self._answer.tensor((size,), torch.uint8, start).clone()
+            found[cleaned(part.get("name"))] = content.view(dtype).view(shape)
+            start += size
+        return found
 
     def _exchange(self, request: dict[str, Any], doing: str, descriptors: Sequence[int] = ()) -> dict[str, Any]:
         """Send a request and wait for its answer."""
@@ -156,6 +179,8 @@ class Child:
             text = cleaned(said.get("text"))
             if said["error"] == "user":
                 raise UserError(text)
+            if said["error"] == "boxes":
+                raise BoxesInsteadError(text)
             if said["error"] == "memory":
                 raise MemoryError(text)
             raise ForeignError(text)

@@ -23,9 +23,11 @@ import torch
 
 from diffgen.config import Preprocessing, from_dict, replace, to_dict
 from diffgen.errors import UserError
+from diffgen.models.detector_heads import named_outputs
 from diffgen.models.isolation.channel import Gone, SharedMemory, bytes_of, receive_with_descriptors, send
 from diffgen.models.isolation.wall import die_with_parent, raise_wall
 from diffgen.models.model_settings import ModelSettings
+from diffgen.models.outputs import BoxesInsteadError
 from diffgen.models.sniffing import FileKind
 from diffgen.models.wording import reason
 
@@ -111,8 +113,8 @@ class Host:
         self._number = number
         self._batch: SharedMemory | None = None
         self._answer: SharedMemory | None = None
-        self._held: torch.Tensor | None = None  # an answer that the memory was too small for
-        self._asked: Callable[[torch.Tensor, str], torch.Tensor] | None = None
+        self._held: dict[str, torch.Tensor] | None = None  # an answer that the memory was too small for
+        self._asked: Callable[[torch.Tensor, str, bool], dict[str, torch.Tensor]] | None = None
 
     def serve(self) -> None:
         """Do what is asked, one message after another."""
@@ -128,7 +130,8 @@ class Host:
                 memory = isinstance(error, MemoryError | torch.OutOfMemoryError)
                 answer = {"error": "memory" if memory else "raised", "text": reason(error)}
                 if isinstance(error, UserError):
-                    answer = {"error": "user", "text": str(error)}
+                    boxes = isinstance(error, BoxesInsteadError)
+                    answer = {"error": "boxes" if boxes else "user", "text": str(error)}
             send(self._connection, answer)
 
     def _open(self, message: dict[str, Any], _: list[int]) -> dict[str, Any]:
@@ -158,10 +161,12 @@ class Host:
 
         box = open_file(path, kind, settings, arch=None, allow_pickle=bool(message["allow_pickle"]), alone=True)
 
-        def asked(batch: torch.Tensor, output: str) -> torch.Tensor:
-            if box.preprocessing.output != output:
-                box.preprocessing = replace(box.preprocessing, output=output)
-            return box._rows(box._ask(batch), len(batch))
+        def asked(batch: torch.Tensor, output: str, everything: bool) -> dict[str, torch.Tensor]:
+            wanted = replace(box.preprocessing, output=output, outputs="boxes" if everything else "auto")
+            if box.preprocessing != wanted:
+                box.preprocessing = wanted
+            answer = box._ask(batch)
+            return named_outputs(answer) if everything else {"": box._rows(answer, len(batch))}
 
         self._asked = asked
         return {
@@ -181,7 +186,7 @@ class Host:
         from diffgen.models.network import Network
 
         network = Network(path, device=torch.device("cpu"), isolate="off")
-        self._asked = lambda batch, _: network.single_batch(batch)
+        self._asked = lambda batch, *_: {"": network.single_batch(batch)}
         return {"sides": network.sides, "largest": network.largest}
 
     def _take_memory(self, message: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
@@ -198,19 +203,22 @@ class Host:
         self._held = None
         batch = self._batch.tensor(tuple(message["shape"]), torch.float32)
         with torch.inference_mode():
-            self._held = self._asked(batch, message["output"]).detach().to("cpu").contiguous()
+            answer = self._asked(batch, message["output"], bool(message["everything"]))
+            self._held = {name: each.detach().to("cpu").contiguous() for name, each in answer.items()}
         return self._hand_over(message, [])
 
     def _hand_over(self, _: dict[str, Any], __: list[int]) -> dict[str, Any]:
         assert self._held is not None
-        shape = tuple(self._held.shape)
-        size = bytes_of(shape, self._held.dtype)
-        if self._answer is None or self._answer.size < size:
-            return {"needs": size}
-        self._answer.tensor(shape, self._held.dtype).copy_(self._held)
-        answer = {"shape": list(shape), "dtype": str(self._held.dtype).removeprefix("torch.")}
+        sizes = [bytes_of(tuple(each.shape), each.dtype) for each in self._held.values()]
+        if self._answer is None or self._answer.size < sum(sizes):
+            return {"needs": sum(sizes)}
+        start, parts = 0, []
+        for (name, each), size in zip(self._held.items(), sizes, strict=True):
+            self._answer.tensor((size,), torch.uint8, start).copy_(each.reshape(-1).view(torch.uint8))
+            parts.append({"name": name, "shape": list(each.shape), "dtype": str(each.dtype).removeprefix("torch.")})
+            start += size
         self._held = None
-        return answer
+        return {"parts": parts}
 
 
 def _close_all_but(kept: int) -> None:

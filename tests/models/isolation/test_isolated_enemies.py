@@ -82,7 +82,8 @@ def test_nothing_of_diffgens_own_is_handed_to_the_process(
 
 def test_answers_of_an_enemy_are_refused(net: torch.nn.Module, images: Images, tmp_path: Path) -> None:
     """The other end of the socket says what it likes; here it is this test."""
-    lies: list[dict[str, Any]] = [
+    whole = {"name": "", "shape": [64, 10], "dtype": "float32"}
+    parts: list[Any] = [
         {"shape": [64, 10], "dtype": "object"},
         {"shape": [1 << 40, 10], "dtype": "float32"},
         {"shape": [-1, 10], "dtype": "float32"},
@@ -90,6 +91,14 @@ def test_answers_of_an_enemy_are_refused(net: torch.nn.Module, images: Images, t
         {"shape": "12", "dtype": "float32"},
         {"shape": [64, 1e3], "dtype": "float32"},
         {"dtype": "float32"},
+        "part",
+    ]
+    lies: list[dict[str, Any]] = [
+        *({"parts": [part]} for part in parts),
+        {"parts": [whole, {**whole, "name": "more"}]},
+        {"parts": [{}] * 5_000},
+        {"parts": []},
+        {"parts": whole},
         {"needs": 1 << 60},
         {"needs": "much"},
         {},

@@ -1,0 +1,188 @@
+"""The answer of a detector: an array of fixed size, made from whatever its head gives.
+
+Boxes of an image are float32 (P, 6): x1, y1, x2, y2 in pixels of the image as diffgen hands it over, the score, and the
+number of the class; the highest score first, and after the last box rows of score 0 and class -1. A model's answer to N
+images is (N, P * 6), so that whatever stores and hands on rows of values does so with boxes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import overload
+
+import torch
+
+from diffgen.config import Preprocessing
+from diffgen.models.class_names import background_in
+from diffgen.models.detector_heads import (
+    HEADS,
+    Candidates,
+    Head,
+    HeadKind,
+    Outputs,
+    check_count,
+    find_head,
+    named_outputs,
+)
+from diffgen.models.inputs import PixelTransform
+from diffgen.models.outputs import NO_BOX
+from diffgen.types import Float32Array
+
+VALUES = 6  # of a box
+SCORE, CLASS = 4, 5
+_COLOURS = 3  # channels
+# Candidates of an image that suppression looks at; Ultralytics takes 30,000, of which few have scores above the floor.
+_MOST_CANDIDATES = 8192
+
+
+@overload
+def as_boxes(answers: torch.Tensor) -> torch.Tensor: ...
+@overload
+def as_boxes(answers: Float32Array) -> Float32Array: ...
+def as_boxes(answers: torch.Tensor | Float32Array) -> torch.Tensor | Float32Array:
+    """float32 (N, P, 6) from the answers of a detector, (N, P * 6); no copy."""
+    return answers.reshape(len(answers), answers.shape[1] // VALUES, VALUES)
+
+
+class BoxReader:
+    """Reads the answers of one model, once it is known which head it has.
+
+    Args:
+        name: of the model, for messages.
+
+    Attributes:
+        head: None while answers are only looked at, to find out.
+        from_one: classes are counted from 1.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.head: Head | None = None
+        self.from_one = False
+        self._name = name
+        self._seen: list[tuple[Outputs, int]] = []
+
+    def rows(self, answer: object, count: int, transform: PixelTransform, preprocessing: Preprocessing) -> torch.Tensor:
+        """Boxes as a model's answer.
+
+        Args:
+            answer: to ``count`` images.
+            count: images.
+            transform: that they went through.
+            preprocessing: nothing in it is None.
+
+        Returns:
+            float32 (count, P * 6), on the CPU. An image for which a value was not finite has NaN everywhere. While the
+            head is not known, (count, 1).
+
+        Raises:
+            UserError: the model has not answered for each image.
+        """
+        outputs = named_outputs(answer)
+        check_count(outputs, count, self._name)
+        if self.head is None:
+            self._seen.append((outputs, count))
+            return torch.zeros((count, 1))
+        found = self.head.decoded(outputs, count, transform.shape[1:], from_one=self.from_one)
+        iou = None if self.head.finished else preprocessing.nms_iou
+        return _rows(found, transform, iou, preprocessing.score_floor or 0.0, preprocessing.most_boxes or 1)
+
+    def find(self, size: tuple[int, int], names: Sequence[str], preprocessing: Preprocessing) -> Head:
+        """Find the head on the answers so far, and from which number its classes are counted.
+
+        Args:
+            size: height and width of what the model was handed.
+            names: of its classes, or none; one for the background may be among them.
+            preprocessing: says of ``head`` and ``background`` what is known.
+
+        Raises:
+            UserError: it is no head that is known.
+        """
+        kind = next((each for each in HEADS if each == preprocessing.head), None)
+        where = background_in(names) if preprocessing.background == "auto" else preprocessing.background
+        # of torchvision's classes 0 is the background, which is never found
+        self.from_one = where == "first"
+        self.head = find_head([each for each, _ in self._seen], size, classes=len(names), said=kind, name=self._name)
+        if self.head.kind == "torchvision" and preprocessing.background == "auto":
+            labels = [
+                each.classes
+                for outputs, count in self._seen
+                for each in self.head.decoded(outputs, count, size, from_one=False)
+            ]
+            self.from_one = not bool((torch.cat(labels) < 1).any())
+        self._seen = []
+        return self.head
+
+
+def _rows(
+    found: Sequence[Candidates], transform: PixelTransform, nms_iou: float | None, score_floor: float, most_boxes: int
+) -> torch.Tensor:
+    rows = torch.tensor(NO_BOX).repeat(len(found), most_boxes, 1)
+    for place, each in zip(rows, found, strict=True):
+        values = torch.cat([each.boxes, each.scores[:, None], each.classes[:, None]], dim=1).cpu()
+        if not torch.isfinite(values).all():
+            place.fill_(torch.nan)
+            continue
+        values = values[values[:, SCORE] >= score_floor]
+        values = values[values[:, SCORE].argsort(descending=True, stable=True)]
+        if nms_iou is not None:
+            values = _suppressed(values[:_MOST_CANDIDATES], nms_iou)
+        values[:, :4] = transform.to_image(values[:, :4])
+        # what lies outside of the picture, as beside a letterboxed one, is no box
+        values = values[(values[:, 2] > values[:, 0]) & (values[:, 3] > values[:, 1])][:most_boxes]
+        place[: len(values)] = values
+    return rows.flatten(1)
+
+
+def _suppressed(values: torch.Tensor, iou: float) -> torch.Tensor:
+    """Rows without those that overlap with a better one of the same class."""
+    from torchvision.ops import batched_nms
+
+    return values[batched_nms(values[:, :4], values[:, SCORE], values[:, CLASS].long(), iou)]
+
+
+def renumbered(rows: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
+    """Answers (N, P * 6) with each class ``i`` counted as ``order[i]``; classes beyond the order keep their number."""
+    if not order:
+        return rows
+    boxes = as_boxes(rows.clone())
+    labels, numbers = boxes[..., CLASS].long(), torch.tensor(order, device=rows.device)
+    known = (labels >= 0) & (labels < len(numbers))
+    boxes[..., CLASS] = torch.where(known, numbers[labels.clamp(0, len(numbers) - 1)], labels).float()
+    return boxes.flatten(1)
+
+
+# -- how the makers of detectors feed them ---------------------------------------------------------------------------
+
+_ULTRALYTICS = Preprocessing(fitting="letterbox", antialias=False)
+_YOLOX = Preprocessing(fitting="letterbox-top-left", antialias=False, scale="0..255", mean=(), std=())
+_FED: dict[HeadKind, Preprocessing] = {
+    **{"yolov8": _ULTRALYTICS, "yolov5": _ULTRALYTICS, "end-to-end": _ULTRALYTICS},
+    "yolox": _YOLOX,
+}
+
+
+def feeding_of(head: HeadKind, channels: int) -> Preprocessing:
+    """How detectors with such a head are fed by those who made it, where that is not the usual way.
+
+    Args:
+        head: yolov8, yolov5 and end-to-end are taken for Ultralytics' own.
+        channels: of the images.
+    """
+    fed = _FED.get(head, Preprocessing())
+    return replace(fed, channels="bgr") if head == "yolox" and channels == _COLOURS else fed
+
+
+def feeding_in_words(fed: Preprocessing, said: Preprocessing, name: str, head: Head) -> str:
+    """A sentence on what :func:`feeding_of` made of a model's pre-processing, or nothing."""
+    guessed = [
+        f"{each.name} {getattr(fed, each.name)}"
+        for each in fields(fed)
+        if getattr(fed, each.name) not in (None, (), False) and getattr(said, each.name) is None
+    ]
+    if not guessed:
+        return ""
+    return (
+        f"Model {name} has {head.words} and is fed as its makers do it ({', '.join(guessed)}), since nobody says "
+        "otherwise; 'diffgen inspect' with data that has boxes tells whether that is right."
+    )
