@@ -11,6 +11,7 @@ from diffgen.causes.measures import distances
 from diffgen.causes.wording import options_of, verdict
 from diffgen.comparison.plan import Learned
 from diffgen.models.answer_table import AnswerTable
+from diffgen.models.panel import panel_of
 from diffgen.runs.folder import RunFolder
 from diffgen.sampling import random_rows
 
@@ -29,7 +30,7 @@ def name_cause(run: Learned, folder: RunFolder) -> None:
     """
     models, real = run.models, run.real
     tables = any(isinstance(model, AnswerTable) for model in models)
-    if folder.has_arrays(_NAME) or len(models) != 2 or tables:
+    if folder.has_arrays(_NAME) or len(models) != 2 or tables or panel_of(models) is not None:
         return
     apart = float(distances(real.answers.probabilities[:, 0], real.answers.probabilities[:, 1]).mean())
     same = "check" in folder.manifest and (real.summary.flips_per_1000 >= _FLIPS or apart >= _APART)

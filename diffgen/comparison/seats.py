@@ -8,7 +8,7 @@ from diffgen.config import CompareConfig, replace
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.models import BlackBox
-from diffgen.models.panel import panel_of, seated
+from diffgen.models.panel import panel_of, seated, task_of
 from diffgen.tasks.classification import listed
 from diffgen.types import ImageSet
 
@@ -54,3 +54,14 @@ def take_seats(
     )
     labels = config.data_labels if images.labels is None else "ignore"
     return members, replace(config, task=replace(config.task, name=task.name), data_labels=labels)
+
+
+def only_classifiers(models: Sequence[BlackBox], what: str) -> None:
+    """See that prepared models are classifiers.
+
+    Raises:
+        UserError: one is not; ``what`` is for classifiers, as the subject of a sentence.
+    """
+    for model in models:
+        if (task := task_of(model)) != "classification":
+            raise UserError(f"{what} is for classifiers, and model {model.name} is for {task}; name another model.")

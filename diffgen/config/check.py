@@ -17,6 +17,7 @@ GROSS_ACCURACY_DROP = 0.01
 GROSS_CLASS_ACCURACY_DROP = 0.1  # of the worst class
 GROSS_DISAGREEMENT = 0.01  # share of the real images without labels that the base is sure of
 GROSS_REGRESSION_FAULTS = 0.1  # share of the labelled real images
+GROSS_BOXES = 0.01  # share of the boxes that a detector reports in pictures in which nobody knows any
 GROSS_VARIATION_FAULTS = 0.15  # share of the random variations that the base gets right and the candidate wrong
 
 
@@ -138,6 +139,29 @@ class Limits:
         f"for the number of classes (default: {GROSS_CLASS_ACCURACY_DROP:.0%}).",
         option="--max-class-accuracy-drop",
         metavar="5%",
+        **_SHARE,
+    )
+    max_lost: Share = setting(
+        None,
+        "Detection: largest share of the base's boxes on real images that the candidate loses (default where no boxes "
+        f"are known: fails if it is shown to be above {GROSS_BOXES:.0%}).",
+        option="--max-lost",
+        metavar="1%",
+        **_SHARE,
+    )
+    max_renamed: Share = setting(
+        None,
+        "Detection: largest share of them to which the candidate gives another class (default as of lost ones).",
+        option="--max-renamed",
+        metavar="1%",
+        **_SHARE,
+    )
+    max_map_drop: Share = setting(
+        None,
+        "Detection: by how much the mean average precision (IoU 0.5 to 0.95) on real images with known boxes may fall "
+        f"(default: fails if it is shown to be above {GROSS_ACCURACY_DROP:.0%}).",
+        option="--max-map-drop",
+        metavar="1%",
         **_SHARE,
     )
 

@@ -71,6 +71,9 @@ class NamedCheckSettings(NamedSettings, total=False):
     max_variation_faults: float | str | None
     max_shift: float | str | None
     max_class_accuracy_drop: float | str | None
+    max_lost: float | str | None
+    max_renamed: float | str | None
+    max_map_drop: float | str | None
     random_images: int | None
     variations: int | None
 

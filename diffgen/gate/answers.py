@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from diffgen.gate.boxes import BoxAnswers
 from diffgen.gate.measurements import (
     AccuracyDrop,
     CalibrationRise,
@@ -43,6 +44,7 @@ class Answers:
         names: K names of classes.
         leaves_out: a model has a value that is left out for the background.
         probabilities_given: both models give probabilities and not labels alone.
+        boxes: of real images, what detectors find in them; None: they were not asked, or the models are none.
     """
 
     kept: KeptAnswers
@@ -53,6 +55,7 @@ class Answers:
     names: Sequence[str] = ()
     leaves_out: bool = False
     probabilities_given: bool = True
+    boxes: BoxAnswers | None = None
 
     @classmethod
     def joined(cls, parts: Sequence[Answers]) -> Answers:
@@ -102,7 +105,7 @@ class Answers:
 
     def top5_flips(self) -> Rate | None:
         """Images on which a label is not among the five highest of the other model; None for so few classes."""
-        if self.kept.count < _CLASSES_FOR_TOP5:
+        if self.kept.count < _CLASSES_FOR_TOP5 or self.boxes is not None:
             return None
         return Rate(int(top5_flips(self.kept.probabilities).sum()), len(self.kept))
 

@@ -91,6 +91,7 @@ class Share(Measurement):
 
     of: int
     in_points: ClassVar[bool] = True  # as differences of shares are
+    noun: ClassVar[tuple[str, str]] = ("image", "images")  # what there are ``of``
 
     @property
     @abstractmethod

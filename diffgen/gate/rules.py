@@ -116,11 +116,11 @@ def _held(name: str, value: Share, limit: float, said: str, *, broken: bool) -> 
     if high <= limit:
         return Condition(name, Status.PASS, said, "Kept, also at the upper end of the interval.")
     if value.share > limit:
-        sentence = f"More than {shown} on these {count_of(value.of, 'image')}, but they are too few to show it"
+        sentence = f"More than {shown} on these {count_of(value.of, *value.noun)}, but they are too few to show it"
     else:
         sentence = (
-            f"Kept on these {count_of(value.of, 'image')}, but they are too few to show that it is kept in general: it "
-            f"may be up to {value.words(high)}"
+            f"Kept on these {count_of(value.of, *value.noun)}, but they are too few to show that it is kept in "
+            f"general: it may be up to {value.words(high)}"
         )
     return Condition(name, Status.WARN, said, f"{sentence}{_more_images(value, limit)}.")
 

@@ -118,20 +118,22 @@ class Detection(Task):
         return Differences(vectors, kinds, places, pairs)
 
     def counts(self, answers: Float32Array, margin: float = 0.0) -> Int64Array:
-        """int64 (N, 5): boxes that the first of two models reports, and those lost, gained, renamed and moved.
+        """int64 (N, 6): boxes that the first of two models reports, those lost, gained, renamed and moved, by the
+        numbers of :data:`KINDS`, and those that the second reports.
 
         Args:
             answers: float32 (N, 2, P * 6), as for :meth:`differences`.
             margin: a difference counts where each model is more decided than this.
         """
-        found = np.zeros((len(answers), len(KINDS)), dtype=np.int64)
+        found = np.zeros((len(answers), len(KINDS) + 1), dtype=np.int64)
         for some, boxes in self._parts(answers):
             contests = self._contests(boxes[:, 0], boxes[:, 1])
             # a matched box may be contested twice, but at most once with another word
             counted = (contests.kinds != NONE) & (contests.margins > margin)
             for kind in range(1, len(KINDS)):
                 found[some, kind] = (counted & (contests.kinds == kind)).sum(axis=1)
-            found[some, NONE] = self.reported(boxes[:, 0]).sum(axis=1)
+            for column, model in ((NONE, 0), (-1, 1)):
+                found[some, column] = self.reported(boxes[:, model]).sum(axis=1)
         return found
 
     def marks(self, answers: Float32Array) -> Float32Array:

@@ -13,10 +13,13 @@ from diffgen.comparison.smells import Smell, shown_worse
 from diffgen.config import Limits, replace
 from diffgen.events import Progress
 from diffgen.gate.answers import Answers, labels_alone
+from diffgen.gate.boxes import BoxAnswers
 from diffgen.gate.conditions import measured_on
 from diffgen.gate.values import GateValues, Steadiness
 from diffgen.models import BlackBox
 from diffgen.models.answer_table import AnswerTable
+from diffgen.models.panel import panel_of
+from diffgen.tasks.detection import Detection
 from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.types import BoolArray, Int64Array, UInt8Array
 
@@ -49,6 +52,7 @@ def on_real_images(values: GateValues, prepared: Prepared, limits: Limits, progr
         names=class_names(models, prepared.images),
         leaves_out=any(map(_leaves_out, models)),
         probabilities_given=not any(alone),
+        boxes=_boxes(prepared),
     )
     values = replace(
         values,
@@ -67,6 +71,19 @@ def on_real_images(values: GateValues, prepared: Prepared, limits: Limits, progr
         labels_alone=(False, False) if labels is None else (alone[0], alone[1]),
     )
     return values.with_measured(measured_on("real", seen))
+
+
+def _boxes(prepared: Prepared) -> BoxAnswers | None:
+    """What detectors find in the real images; None: the models are none."""
+    panel, images = panel_of(prepared.models), prepared.images.images
+    if panel is None or not isinstance(panel.task, Detection):
+        return None
+    parts = []
+    with prepared.progress.stage("Asking for the boxes in the real images", total=len(images)) as task:
+        for start in range(0, len(images), _BATCH):
+            parts.append(panel.answers(images[start : start + _BATCH]))
+            task.advance(len(parts[-1]))
+    return BoxAnswers(panel.task, np.concatenate(parts), prepared.real.summary.margin)
 
 
 def _outputs(base: BlackBox, candidate: BlackBox) -> tuple[str, str]:

@@ -19,6 +19,7 @@ from diffgen.comparison.preflight import prepare_models
 from diffgen.comparison.preprocessings import settle_sizes
 from diffgen.comparison.probable_cause import keep_explanation
 from diffgen.comparison.real_data import announce_sizes, load_for
+from diffgen.comparison.seats import only_classifiers
 from diffgen.config import CompareConfig, ModelSpec, applied, replace
 from diffgen.config.images import ExifRule, FitRule
 from diffgen.errors import UserError
@@ -196,6 +197,7 @@ def _ready(boxes: Sequence[BlackBox], specs: Sequence[ModelSpec], images: ImageS
     rows = np.sort(random_rows(len(images), _PREPARED))
     few = replace(images, images=images.images[rows], labels=None, names=None)
     prepare_models(boxes, few, progress)
+    only_classifiers(boxes, "diffgen explain")
     match_classes(boxes, specs, images.class_names)
     if any(each.input_size not in (None, images.image_shape[1:]) for each in boxes):
         settle_sizes(boxes, few, progress)

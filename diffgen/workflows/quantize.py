@@ -18,6 +18,7 @@ from diffgen.comparison.label_order import announce_order, in_order, names_of_cl
 from diffgen.comparison.machine import resolve_batch_size
 from diffgen.comparison.preflight import RealAnswers, inspect_real_images, prepare_models
 from diffgen.comparison.real_data import load_for, load_stored
+from diffgen.comparison.seats import only_classifiers
 from diffgen.config import CompareConfig, QuantizeConfig, is_address, replace, roles
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
@@ -128,6 +129,7 @@ def quantize(
             f"{_shape(images)}; calibrate on images of the same shape."
         )
     prepare_models((before,), images, progress)
+    only_classifiers((before,), "diffgen quantize")
     rows = np.linspace(0, len(calibration) - 1, min(len(calibration), config.images)).astype(np.int64)
     with tempfile.TemporaryDirectory() as folder:
         # under its own name, so that messages about it speak of the file that was asked for

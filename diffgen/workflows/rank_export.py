@@ -14,6 +14,7 @@ from diffgen.comparison.black_boxes import match_classes
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.preflight import prepare_models
 from diffgen.comparison.real_data import load_stored
+from diffgen.comparison.seats import only_classifiers
 from diffgen.config import ModelSpec
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
@@ -108,6 +109,7 @@ def rank_export(
             f"{shape_text(tuple(shape))}; give images of the same shape."
         )
     prepare_models(boxes, pool, progress)
+    only_classifiers(boxes, "diffgen rank")
     match_classes(boxes, (), pool.class_names)
     if boxes[0].num_classes != len(classes):
         raise UserError(f"The models answer with {boxes[0].num_classes} classes, but the run has {len(classes)}.")

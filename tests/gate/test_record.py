@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diffgen.config import Limits
+from diffgen.gate.boxes import BoxRate, PrecisionDrop
 from diffgen.gate.conditions import CRITERIA, UNMEASURED, evaluate, table
 from diffgen.gate.measurements import (
     AccuracyDrop,
@@ -42,6 +43,10 @@ KINDS: dict[type[Any], st.SearchStrategy[Any]] = {
     CalibrationRise: st.builds(
         CalibrationRise, SHARES, SHARES, st.floats(-1, 1), st.floats(-1, 1), st.integers(1, 500)
     ),
+    BoxRate: st.tuples(*[st.integers(0, 50)] * 4, SHARES, SHARES).map(
+        lambda n: BoxRate(n[0], n[0] + n[1], min(n[0], n[2]), n[2] + n[3], *n[4:])
+    ),
+    PrecisionDrop: st.builds(PrecisionDrop, SHARES, SHARES, st.floats(-1, 1), st.floats(-1, 1), st.integers(1, 500)),
     Shift: st.builds(Shift, SHARES, st.integers(1, 500)),
 }
 MEASURED = st.fixed_dictionaries(

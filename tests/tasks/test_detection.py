@@ -48,8 +48,8 @@ def test_a_difference_is_named(a: list[list[float]], b: list[list[float]], words
     found = TASK.differences(answers(a, b))
     assert (said(found.vectors), found.kinds.tolist()) == (words, [kind])
     counts = TASK.counts(answers(a, b))[0]
-    assert counts[NONE] == len(a)
-    assert counts[1:].tolist() == [int(kind == each) for each in range(1, len(KINDS))]
+    assert (counts[NONE], counts[-1]) == (len(a), sum(box[4] >= TASK.threshold for box in b))
+    assert counts[1:-1].tolist() == [int(kind == each) for each in range(1, len(KINDS))]
 
 
 def test_the_margin_is_how_far_the_score_is_from_the_threshold() -> None:
@@ -113,7 +113,7 @@ def slow_counts(a: np.ndarray, b: np.ndarray) -> list[int]:
     pairs = slow_matching(own, their)
     renamed = sum(own[i][5] != their[j][5] for i, j in pairs.items())
     moved = sum(own[i][5] == their[j][5] and slow_iou(own[i], their[j]) < TASK.moved_below for i, j in pairs.items())
-    return [len(own), len(own) - len(pairs), len(their) - len(pairs), renamed, moved]
+    return [len(own), len(own) - len(pairs), len(their) - len(pairs), renamed, moved, len(their)]
 
 
 def mapped(score: float) -> float:

@@ -33,6 +33,14 @@ def test_boxes_that_one_model_loses_are_found(run: Path) -> None:
     assert RunFolder.open(run).manifest["status"] == "done"
 
 
+def test_every_find_replays(run: Path) -> None:
+    """Asked again, each model says of each find what it said."""
+    again = diffgen.replay(run, Squares("a"), Squares("b", gain=0.9))
+    assert again.replayed == again.same_labels > 0
+    mended = diffgen.replay(run, Squares("a"), Squares("a"))
+    assert mended.reproduced == 0
+
+
 def test_a_model_against_itself_finds_nothing(tmp_path: Path) -> None:
     """However near the threshold its scores are."""
     found = diffgen.compare(Squares("a"), Squares("a"), data=IMAGES, budget="400q", output=tmp_path / "run")
@@ -67,3 +75,23 @@ def test_labels_of_pictures_are_left_out(tmp_path: Path) -> None:
         Squares("a"), Squares("b", gain=0.9), data=(IMAGES, labels), budget="100q", output=tmp_path / "run"
     )
     assert found.accuracy is None
+
+
+QUICK = {"budget": "100q", "random_images": 20, "variations": 0}
+
+
+def test_a_candidate_that_loses_boxes_is_refused(tmp_path: Path) -> None:
+    """Also where no limit is set, and JUnit says how many of the boxes."""
+    run = tmp_path / "run"
+    result = diffgen.check(Squares("a"), Squares("b", gain=0.7), data=IMAGES, output=run, **QUICK)
+    assert result.status == "FAIL"
+    assert "lost_boxes" in {each.name for each in result.conditions if each.status == "FAIL"}
+    assert "of 1,000 boxes" in (run / "junit.xml").read_text()
+
+
+def test_the_same_detector_is_let_through(tmp_path: Path) -> None:
+    """A model beside itself, also with limits of its own."""
+    limits = {"max_lost": "20%", "max_renamed": "20%"}
+    result = diffgen.check(Squares("a"), Squares("a"), data=IMAGES, output=tmp_path / "run", **QUICK, **limits)
+    assert result.status in ("PASS", "WARN")
+    assert {"lost_boxes", "renamed_boxes"} <= {each.name for each in result.conditions}
