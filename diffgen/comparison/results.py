@@ -165,7 +165,7 @@ def write_shown(prepared: Prepared, triggers: TriggerTable) -> None:
             "real_probabilities": real.answers[real_shown].dense(),
             "real_labels": np.full(len(real_shown), -1) if data.labels is None else data.labels[real_shown],
             **marked(prepared.models, pictures),
-            **{f"real_{name}": each for name, each in marked(prepared.models, data.images[real_shown]).items()},
+            **marked(prepared.models, data.images[real_shown], "real_marks"),
         },
     )
 

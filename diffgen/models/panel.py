@@ -40,10 +40,10 @@ def panel_of(models: Sequence[BlackBox]) -> Panel | None:
     return models[0].panel if isinstance(models[0], Member) else None
 
 
-def marked(models: Sequence[BlackBox], images: UInt8Array) -> dict[str, Float32Array]:
-    """What is to be drawn into pictures, uint8 (N, C, H, W), under "marks"; of classifiers nothing."""
+def marked(models: Sequence[BlackBox], images: UInt8Array, name: str = "marks") -> dict[str, Float32Array]:
+    """What is to be drawn into pictures, uint8 (N, C, H, W), under a name; of classifiers nothing."""
     panel = panel_of(models)
-    return {} if panel is None or len(images) == 0 else {"marks": panel.task.marks(panel.answers(images))}
+    return {} if panel is None or len(images) == 0 else {name: panel.task.marks(panel.answers(images))}
 
 
 def seated(models: Sequence[BlackBox], config: TaskConfig) -> tuple[BlackBox, ...]:

@@ -115,6 +115,11 @@ def make_marks(marks: Float32Array | None, names: tuple[str, ...]) -> tuple[Mark
     return tuple(sorted(views, key=lambda each: (each.contested, each.kind != KINDS[0])))
 
 
+def extent_of(image: UInt8Array) -> tuple[int, int]:
+    """Width and height of uint8 (C, H, W)."""
+    return image.shape[2], image.shape[1]
+
+
 @dataclass(frozen=True)
 class Card:
     """One picture as the page shows it.
@@ -205,7 +210,7 @@ def make_card(
         blame=blame,
         wrong=tuple(role_name(index).lower() for index in picture.wrong),
         marks=make_marks(picture.marks, names),
-        extent=(picture.image.shape[2], picture.image.shape[1]),
+        extent=extent_of(picture.image),
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from diffgen.errors import UserError
 from diffgen.report import wording
-from diffgen.report.cards import LARGEST_EXACT, Card, PictureBudget, make_card
+from diffgen.report.cards import LARGEST_EXACT, Card, MarkView, PictureBudget, extent_of, make_card, make_marks
 from diffgen.report.data import BehaviourGroup, CauseView, Picture, ReportData
 from diffgen.report.tables import Side, named_sides
 from diffgen.tasks.classification import who_is_wrong
@@ -195,6 +195,9 @@ class PairView:
     sides: tuple[Side, ...]
     rms: float
     before: float
+    agreeing_marks: tuple[MarkView, ...]
+    trigger_marks: tuple[MarkView, ...]
+    extent: tuple[int, int]
 
 
 def make_pairs(data: ReportData) -> tuple[PairView, ...]:
@@ -220,6 +223,9 @@ def make_pairs(data: ReportData) -> tuple[PairView, ...]:
                 sides=named_sides(pair.trigger.labels, names),
                 rms=pair.difference,
                 before=pair.before,
+                agreeing_marks=make_marks(pair.agreeing.marks, names),
+                trigger_marks=make_marks(pair.trigger.marks, names),
+                extent=extent_of(pair.trigger.image),
             )
         )
     return tuple(views)

@@ -243,12 +243,19 @@ def read_shrunk(run: FinishedRun) -> tuple[ShrunkPair, ...]:
     numbers = arrays["numbers"]
     if len(numbers) == 0:
         return ()
+    nothing = [None] * len(numbers)
     sides = (
-        (arrays["agreeing"], arrays["agreeing_probabilities"]),
-        (arrays["triggers"], arrays["trigger_probabilities"]),
-        (run.triggers.images_of(numbers), run.triggers.answers(numbers, len(run.class_names))),
+        (arrays["agreeing"], arrays["agreeing_probabilities"], arrays.get("agreeing_marks", nothing)),
+        (arrays["triggers"], arrays["trigger_probabilities"], arrays.get("trigger_marks", nothing)),
+        (run.triggers.images_of(numbers), run.triggers.answers(numbers, len(run.class_names)), nothing),
     )
-    pictures = [[_answered(*each) for each in zip(*side, numbers, strict=True)] for side in sides]
+    pictures = [
+        [
+            _answered(image, answers, number, marks=own)
+            for image, answers, own, number in zip(*side, numbers, strict=True)
+        ]
+        for side in sides
+    ]
     figures = arrays["difference"].tolist(), arrays["before"].tolist()
     return tuple(ShrunkPair(*each) for each in zip(*pictures, *figures, strict=True))
 

@@ -228,6 +228,8 @@ _ARRAYS: dict[str, dict[str, tuple[str, int]]] = {
         "triggers": _IMAGES,
         "trigger_latents": ("f", 2),
         "trigger_probabilities": _PROBABILITIES,
+        "agreeing_marks": _MARKS,
+        "trigger_marks": _MARKS,
         "before": _NUMBERS,
         "difference": _NUMBERS,
     },

@@ -26,6 +26,7 @@ SIZES = ("small", "medium", "large")
 MATCHED = 0.5  # IoU from which on two boxes may be of one object
 #: What becomes of a box between two models; numbers of these are in :attr:`Differences.kinds`.
 KINDS = ("none", "lost", "gained", "renamed", "moved")
+UNKNOWN = -1  # a word that nobody knows
 NONE, LOST, GAINED, RENAMED, MOVED = range(5)
 
 _SIDES = (32, 96)  # pixels: the squares that part small from medium and medium from large objects, as in COCO
@@ -42,12 +43,16 @@ class Differences:
         vectors: float32 (N, M, K), what each says of it; see :meth:`diffgen.tasks.base.Task.contested`.
         kinds: int64 (N,), a number of :data:`KINDS`, between the two models in ``pairs``; ``NONE`` where they agree.
         boxes: float32 (N, 4), where it is, as the first of the two that has a box says; NaN: nobody has one.
+        others: float32 (N, 4), where the second of the two has it, if both have a box.
+        words: int64 (N,), what the first of these boxes is called where it is; 0: nobody has one.
         pairs: int64 (N, 2), the two models that are furthest apart on it.
     """
 
     vectors: Float32Array
     kinds: Int64Array
     boxes: Float32Array
+    others: Float32Array
+    words: Int64Array
     pairs: Int64Array
 
 
@@ -99,7 +104,8 @@ class Detection(Task):
         vectors = np.zeros((count, models, len(self.words)), dtype=np.float32)
         vectors[:, :, 0] = 1
         kinds, pairs = np.zeros(count, dtype=np.int64), np.tile(np.arange(2), (count, 1))
-        places, most = np.full((count, 4), np.nan, dtype=np.float32), np.zeros(count, dtype=np.float32)
+        places, others = np.full((2, count, 4), np.nan, dtype=np.float32)
+        most, words = np.zeros(count, dtype=np.float32), np.zeros(count, dtype=np.int64)
         for some, boxes in self._parts(answers):
             for one, other in combinations(range(models), 2):
                 contests = self._contests(boxes[:, one], boxes[:, other])
@@ -110,12 +116,51 @@ class Detection(Task):
                 rows = local + some.start
                 own = contests.chosen(local, contests.worth[local].argmax(axis=1))
                 most[rows], kinds[rows], places[rows], pairs[rows] = worth[local], own.kinds, own.boxes, (one, other)
+                others[rows], words[rows] = own.others, own.firsts[:, 0]
                 vectors[rows] = 0
                 for column, model in enumerate((one, other)):
                     _add(vectors[:, model], rows, own.firsts[:, column], own.seconds[:, column], own.chances[:, column])
                 for model in set(range(models)) - {one, other}:
                     _add(vectors[:, model], rows, *self._said_there(boxes[local, model], own))
-        return Differences(vectors, kinds, places, pairs)
+        return Differences(vectors, kinds, places, others, words, pairs)
+
+    def true_words(
+        self, found: Differences, known: Sequence[Float32Array], disputed: Sequence[Float32Array] | None = None
+    ) -> Int64Array:
+        """What is to be said of the contested objects of N pictures, where it is known which boxes are in them.
+
+        Args:
+            found: of the pictures.
+            known: of each picture the boxes that are there, float32 (n, 5), corners and class.
+            disputed: of each the boxes that may be there or not; None: all are known, and what is not is nothing.
+
+        Returns:
+            int64 (N,), numbers of words; -1 where nobody says.
+        """
+        true = np.full(len(known), UNKNOWN, dtype=np.int64)
+        for row in np.flatnonzero(found.words > 0).tolist():
+            place, other, boxes = found.boxes[row], found.others[row], known[row]
+            iou = overlaps(place[None, None], boxes[None])[0, 0]
+            if found.kinds[row] == MOVED:
+                own = boxes[:, 4] == self._class_of(int(found.words[row]))
+                there, elsewhere = (
+                    float(overlaps(each[None, None], boxes[None, own])[0, 0].max(initial=0)) for each in (place, other)
+                )
+                if max(there, elsewhere) >= MATCHED and there != elsewhere:
+                    true[row] = found.words[row] + (elsewhere > there)
+            elif iou.max(initial=0) >= MATCHED:
+                # of several objects in one place one is right if it is there
+                labels = boxes[iou >= MATCHED, 4]
+                named = np.append(labels[labels == self._class_of(int(found.words[row]))], boxes[iou.argmax(), 4])[:1]
+                true[row] = self._word(place[None], named.astype(np.float32))[0]
+            elif disputed is None or overlaps(place[None, None], disputed[row][None])[0, 0].max(initial=0) < MATCHED:
+                true[row] = 0
+        return true
+
+    @staticmethod
+    def _class_of(word: int) -> int:
+        """The number of the class that a word is of."""
+        return (word - 1) // (_FORMS * len(SIZES))
 
     def counts(self, answers: Float32Array, margin: float = 0.0) -> Int64Array:
         """int64 (N, 6): boxes that the first of two models reports, those lost, gained, renamed and moved, by the
@@ -143,7 +188,7 @@ class Detection(Task):
             answers: float32 (N, M, P * 6), as for :meth:`differences`.
 
         Returns:
-            float32 (N, Q, 9): x1, y1, x2, y2, score, class, number of the model, number of :data:`KINDS`, and 1 where
+            float32 (N, 2 P, 9): x1, y1, x2, y2, score, class, number of the model, number of :data:`KINDS`, and 1 where
             it is what is contested; padded with class -1.
         """
         found, drawn = self.differences(answers), list[Float32Array]()
@@ -164,7 +209,7 @@ class Detection(Task):
                 for own, model, *more in zip((a, b), pair, kinds, contested, strict=True)
             ]
             drawn.append(np.concatenate(rows).astype(np.float32))
-        marks = np.zeros((len(drawn), max(map(len, drawn), default=0), MARKED), dtype=np.float32)
+        marks = np.zeros((len(drawn), 2 * boxes.shape[2], MARKED), dtype=np.float32)
         marks[:, :, 5] = -1
         for row, found_there in zip(marks, drawn, strict=True):
             row[: len(found_there)] = found_there
@@ -244,6 +289,7 @@ class Detection(Task):
             chances=_joined(chance),
             valid=np.concatenate(valid, axis=1),
             boxes=np.concatenate([a, a, b], axis=1)[..., :4],
+            others=np.concatenate([there, there, b], axis=1)[..., :4],
         )
 
     def _said_there(self, boxes: Float32Array, own: _Contests) -> tuple[Int64Array, Int64Array, Float32Array]:
@@ -281,6 +327,7 @@ class _Contests:
         chances: float32 (N, Q, 2), of the first word.
         valid: bool (N, Q), whether there is such an object.
         boxes: float32 (N, Q, 4), where it is.
+        others: float32 (N, Q, 4), where the second model has it, if both have it.
     """
 
     firsts: Int64Array
@@ -288,6 +335,7 @@ class _Contests:
     chances: Float32Array
     valid: BoolArray
     boxes: Float32Array
+    others: Float32Array
 
     @property
     def labels(self) -> Int64Array:
@@ -323,6 +371,7 @@ class _Contests:
             chances=self.chances[rows, objects],
             valid=self.valid[rows, objects],
             boxes=self.boxes[rows, objects],
+            others=self.others[rows, objects],
         )
 
 

@@ -24,7 +24,7 @@ from diffgen.events import Listener, Progress, StopToken
 from diffgen.features import cells as cell_store
 from diffgen.filters import FilterPipeline
 from diffgen.models import BlackBox
-from diffgen.models.panel import seated
+from diffgen.models.panel import marked, seated
 from diffgen.numerics import own_numerics
 from diffgen.parts import Extensions
 from diffgen.report.from_run import write_report
@@ -245,6 +245,8 @@ def _pairs(chosen: TriggerTable, steps: Steps, judge: _Judge) -> dict[str, Any]:
         "trigger_probabilities": triggering[holds],
         "before": before[holds],
         "difference": after[holds],
+        **marked(judge.models, steps.agreeing[holds], "agreeing_marks"),
+        **marked(judge.models, steps.trigger[holds], "trigger_marks"),
     }
 
 

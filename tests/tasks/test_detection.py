@@ -209,3 +209,38 @@ def test_boxes_without_area_overlap_with_nothing() -> None:
     """Padding, and boxes that a model gives upside down."""
     flat = np.array([[[5, 5, 5, 9], [9, 9, 5, 5], [0, 0, 0, 0]]], dtype=np.float32)
     np.testing.assert_array_equal(overlaps(flat, flat), 0)
+
+
+# -- who is right ------------------------------------------------------------------------------------------------------
+
+CAT, DOG = [*PLAIN, 0], [*PLAIN, 1]
+BOX, ELSEWHERE = [*PLAIN, 0.9, 0], [18, 10, 58, 50, 0.8, 0]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "known", "disputed", "true"),
+    [
+        ([BOX], [], [CAT], None, "medium cat"),
+        ([BOX], [], [], None, "nothing"),
+        ([], [BOX], [DOG], None, "medium dog"),
+        ([BOX], [], [], [CAT], None),
+        ([BOX], [], [], [[200, 200, 240, 240, 0]], "nothing"),
+        ([BOX], [[*PLAIN, 0.8, 1]], [DOG], None, "medium dog"),
+        ([BOX], [[*PLAIN, 0.8, 1]], [DOG, CAT], None, "medium cat"),  # both are there
+        ([BOX], [ELSEWHERE], [CAT], None, "medium cat"),
+        ([BOX], [ELSEWHERE], [[18, 10, 58, 50, 0]], None, "medium cat, moved"),
+        ([BOX], [ELSEWHERE], [], None, None),  # where there is no object, neither is in its place
+        ([], [], [CAT], None, None),
+    ],
+)
+def test_known_boxes_say_who_is_right(
+    a: list[list[float]],
+    b: list[list[float]],
+    known: list[list[float]],
+    disputed: list[list[float]] | None,
+    true: str | None,
+) -> None:
+    """Of the contested object alone; nothing is said where nobody knows."""
+    there = [np.array(each, dtype=np.float32).reshape(-1, 5) for each in (known, disputed or [])]
+    word = TASK.true_words(TASK.differences(answers(a, b)), there[:1], None if disputed is None else there[1:])[0]
+    assert (None if word < 0 else TASK.words[word]) == true

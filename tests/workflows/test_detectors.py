@@ -95,3 +95,16 @@ def test_the_same_detector_is_let_through(tmp_path: Path) -> None:
     result = diffgen.check(Squares("a"), Squares("a"), data=IMAGES, output=tmp_path / "run", **QUICK, **limits)
     assert result.status in ("PASS", "WARN")
     assert {"lost_boxes", "renamed_boxes"} <= {each.name for each in result.conditions}
+
+
+def test_the_smallest_change_that_loses_a_box(run: Path) -> None:
+    """Both pictures of a pair nearly alike, and only in one of them the models differ."""
+    shrunk = diffgen.shrink(run, models=(Squares("a"), Squares("b", gain=0.9)), data=IMAGES, limit=3)
+    assert shrunk.shrunk > 0
+    assert shrunk.before is not None
+    assert shrunk.after is not None
+    assert shrunk.after < shrunk.before
+    arrays = RunFolder.open(run).read_arrays("shrunk")
+    assert (
+        arrays["agreeing_probabilities"].argmax(axis=2) == arrays["agreeing_probabilities"].argmax(axis=2)[:, :1]
+    ).all()
