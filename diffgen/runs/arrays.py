@@ -313,10 +313,11 @@ def _check_kind(key: str, array: Any, kind: str, axes: int) -> None:
         raise ValueError(f"{key}: it holds numbers of type {found}")
     if (kind, axes) == _IMAGES and (array.shape[1] not in (1, 3) or 0 in array.shape[2:]) and len(array):
         raise ValueError(f"{key}: it holds no images but shape {array.shape}")
-    if (kind, axes) == _PROBABILITIES and not 2 <= array.shape[1] <= MAX_MODELS and len(array):
+    if key.endswith("marks"):
+        if array.shape[2] != MARKED:
+            raise ValueError(f"{key}: it holds no boxes but shape {array.shape}")
+    elif (kind, axes) == _PROBABILITIES and not 2 <= array.shape[1] <= MAX_MODELS and len(array):
         raise ValueError(f"{key}: it is of {array.shape[1]} models")
-    if (kind, axes) == _MARKS and key.endswith("marks") and array.shape[2] != MARKED:
-        raise ValueError(f"{key}: it holds no boxes but shape {array.shape}")
     if kind == "S" and found.itemsize > _LONGEST_RECIPE:
         raise ValueError(f"{key}: it holds texts that are too long")
     if kind == "S" and np.frombuffer(array.tobytes(), np.uint8).max(initial=0) > _LAST_OF_ASCII:
