@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from diffgen.gate.average_precision import drop_interval, mean_average_precision
 from diffgen.gate.measurements import Share, points
-from diffgen.metrics.average_precision import drop_interval, mean_average_precision
 from diffgen.metrics.intervals import clustered_interval
 from diffgen.tasks.detection import GAINED, LOST, MOVED, NONE, RENAMED, VALUES, Detection
 from diffgen.types import Float32Array, Int64Array

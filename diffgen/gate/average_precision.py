@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from diffgen.tasks.detection import overlaps
 from diffgen.types import Float32Array
 
 THRESHOLDS = np.linspace(0.5, 0.95, 10)  # of the IoU
@@ -100,8 +101,6 @@ def _of_class(boxes: Float32Array, truth: Sequence[Float32Array], label: float) 
 
 def _right(found: Float32Array, objects: Float32Array) -> NDArray[np.bool_]:
     """bool (10, D): which boxes of a picture, the best first, take an object that no better one has, at each IoU."""
-    from diffgen.tasks.detection import overlaps
-
     right = np.zeros((len(THRESHOLDS), len(found)), dtype=np.bool_)
     if len(found) == 0 or len(objects) == 0:
         return right

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from diffgen.metrics.average_precision import drop_interval, mean_average_precision
+from diffgen.gate.average_precision import drop_interval, mean_average_precision
 
 
 def drawn(seed: int, pictures: int = 12) -> tuple[np.ndarray, list[np.ndarray]]:
