@@ -10,7 +10,7 @@ import hashlib
 import math
 import os
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -44,9 +44,11 @@ class ImageSet:
     Attributes:
         images: uint8 (N, C, H, W), values 0..255, C is 1 or 3.
         labels: int64 (N,) with values 0..K-1, or None.
-        class_names: K names in label order, or None.
+        class_names: K names in the order of labels, or of the classes of boxes, or None.
         source: where the images came from, as the user wrote it.
         names: N names of files below the source, or None: they are in none of their own.
+        boxes: of the objects in each image, float32 (n, 5): x1, y1, x2, y2 in its pixels, within it, and the class;
+            None for an image of which nobody knows. None: nobody knows of any.
     """
 
     images: UInt8Array
@@ -54,6 +56,7 @@ class ImageSet:
     class_names: tuple[str, ...] | None
     source: str
     names: tuple[str, ...] | None = None
+    boxes: tuple[Float32Array | None, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.images)
@@ -66,8 +69,25 @@ class ImageSet:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over shape, pixels and labels, as 64 hexadecimal digits: the key of everything cached for it."""
-        return pixels_digest(self.images, self.labels)
+        """SHA-256 over shape, pixels, labels and boxes, as 64 hexadecimal digits: the key of what is cached for it."""
+        pixels = pixels_digest(self.images, self.labels)
+        if self.boxes is None:
+            return pixels
+        sha = hashlib.sha256(pixels.encode())
+        for each in self.boxes:
+            sha.update(b"?" if each is None else np.ascontiguousarray(each, dtype=np.float32).tobytes() + b"!")
+        return sha.hexdigest()
+
+    def at(self, rows: Int64Array | BoolArray) -> ImageSet:
+        """The images of some rows, given by their numbers or one yes or no for each, and what is known of them."""
+        rows = np.arange(len(self))[rows]
+        return replace(
+            self,
+            images=self.images[rows],
+            labels=None if self.labels is None else self.labels[rows],
+            names=None if self.names is None else tuple(self.names[row] for row in rows.tolist()),
+            boxes=None if self.boxes is None else tuple(self.boxes[row] for row in rows.tolist()),
+        )
 
 
 def labels_digest(labels: Int64Array | None) -> str:

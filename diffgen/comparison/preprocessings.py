@@ -205,7 +205,7 @@ class Trials:
         some = self._data.images[rows[: max(PREPARED, images // 4)]]  # which decide what its answers are
         try:
             box.set_preprocessing(plan[1].over(DEFAULT_PREPROCESSING))
-            prepare_model(box, replace(self._data, images=some, labels=None))
+            prepare_model(box, replace(self._data, images=some, labels=None, boxes=None))
             labels, names = self._labels(), self._names or names_of_classes(box)
             if labels is not None and box.background_open and labels_lack_one(self._data, names):
                 _settle_first(box, self._data.images[rows], labels[rows])
@@ -222,7 +222,7 @@ class Trials:
         rows = self._rows[len(tried.probabilities) : upto]
         try:
             self._box.set_preprocessing(tried.preprocessing)
-            prepare_model(self._box, replace(self._data, images=self._data.images[rows[:PREPARED]], labels=None))
+            prepare_model(self._box, replace(self._data.at(rows[:PREPARED]), labels=None))
             more = self._asked(tried.plan, rows)
         except ServiceError:
             raise

@@ -13,6 +13,8 @@ from typing import Literal
 
 import numpy as np
 
+from diffgen.data.annotations import find_annotations
+from diffgen.data.boxed import load_boxed
 from diffgen.data.decoded import Facts
 from diffgen.data.file_tree import SPLIT_NAMES, FileTree, Parts, zip_tree
 from diffgen.data.picture_file import SUFFIXES, begins_as_picture, decode
@@ -58,6 +60,9 @@ def load_tree(tree: FileTree, split: Literal["train", "test"] | None, reading: R
         UserError: no pictures, an unclear layout, damaged pictures, or pictures of different sizes.
     """
     source, progress = reading.source, reading.progress
+    annotations = find_annotations(tree, pictures_of(tree), split, source)
+    if annotations is not None:
+        return load_boxed(tree, annotations, reading)
     found = arrange(tree, split, source)
     if found.class_names is not None:
         say_order(found.class_names, f"The class folders of {source!r}", progress)

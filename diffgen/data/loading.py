@@ -270,8 +270,19 @@ def from_image_set(given: ImageSet) -> ImageSet:
         UserError: it breaks a rule of :func:`diffgen.data.checks.checked`.
     """
     made = checked(given.images, given.labels, given.class_names, given.source)
+    _check_boxes(given)
     unchanged = made.images is given.images and made.labels is given.labels and made.class_names is given.class_names
-    return given if unchanged else replace(made, names=given.names)
+    return given if unchanged else replace(made, names=given.names, boxes=given.boxes)
+
+
+def _check_boxes(given: ImageSet) -> None:
+    for number, each in enumerate(given.boxes or ()):
+        fits = each is None or (each.dtype == np.float32 and each.shape[1:] == (5,) and bool(np.isfinite(each).all()))
+        if not fits or len(given.boxes or ()) != len(given):
+            raise UserError(
+                f"The boxes of image {number} of {given.source!r} are no float32 (n, 5) array of x1, y1, x2, y2 and "
+                f"class, or there are not as many as {len(given)} images; give one array for each, or None."
+            )
 
 
 def from_arrays(images: Any, labels: Any = None) -> ImageSet:

@@ -84,6 +84,18 @@ def decode(content: bytes, name: str, source: str, notes: PictureNotes | None = 
         raise UserError(f"The image {name!r} in {source!r} is damaged ({error}); repair or remove it.") from error
 
 
+def size_of(content: bytes, *, upright: bool) -> tuple[int, int]:
+    """Height and width of a picture that :func:`decode` has read before, as its head says.
+
+    Args:
+        content: of the file.
+        upright: whether pictures are turned as their EXIF orientation says.
+    """
+    with Image.open(io.BytesIO(content), formats=_FORMATS) as image:
+        turned = _turned(image, PictureNotes(upright=True)) if upright else image
+        return turned.height, turned.width
+
+
 def _turned(image: Image.Image, notes: PictureNotes) -> Image.Image:
     """The picture as its EXIF orientation says, where the notes want it so."""
     image.load()

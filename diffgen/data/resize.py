@@ -15,10 +15,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from PIL import Image
 
+from diffgen.data.boxes import clipped
 from diffgen.data.checks import check_size_in_memory
 from diffgen.errors import UserError
 from diffgen.events import Progress
-from diffgen.types import ImageSet, UInt8Array
+from diffgen.types import Float32Array, ImageSet, UInt8Array
 
 Size: TypeAlias = tuple[int, int]  # height and width in pixels
 Fit: TypeAlias = Literal["crop", "pad", "stretch"]
@@ -116,6 +117,27 @@ class Resizer:
             return _scaled(picture, self.size)
         return _padded(picture, self.size)
 
+    def boxes(self, boxes: Float32Array, size: Size) -> Float32Array:
+        """Boxes of a picture in the pixels of what :meth:`__call__` makes of it.
+
+        Args:
+            boxes: float32 (n, 5), x1, y1, x2, y2, class.
+            size: that the picture had, height and width.
+
+        Returns:
+            float32 (m, 5): what lies outside is cut off, and a box left out of which less than half is left.
+        """
+        if self.size is None or size == self.size or len(boxes) == 0:
+            return boxes
+        top, left, height, width = 0, 0, *size
+        if self.fit == "crop":
+            top, left, height, width = _kept(size, self.size)
+        into = (0, 0, *self.size) if self.fit != "pad" else _place(size, self.size)
+        corner, scale = np.array([left, top] * 2), np.array([into[3] / width, into[2] / height] * 2)
+        moved = boxes.copy()
+        moved[:, :4] = (boxes[:, :4] - corner) * scale + np.array([into[1], into[0]] * 2)
+        return clipped(moved, self.size)
+
     def report(self, count: int) -> str:
         """What was done to how many of ``count`` images, in a sentence; empty if none was changed."""
         changed = sum(self._sizes.values())
@@ -167,7 +189,9 @@ def resized(given: ImageSet, resizer: Resizer, progress: Progress) -> ImageSet:
             images[position] = resized_image(image, resizer)
             task.advance()
     progress.say(resizer.report(count))
-    return replace(given, images=images)
+    before = given.image_shape[1:]
+    boxes = given.boxes and tuple(each if each is None else resizer.boxes(each, before) for each in given.boxes)
+    return replace(given, images=images, boxes=boxes)
 
 
 def resized_image(image: UInt8Array, resizer: Resizer) -> UInt8Array:
@@ -199,23 +223,33 @@ def size_text(size: tuple[int, ...]) -> str:
 
 def _middle(picture: UInt8Array, size: Size) -> UInt8Array:
     """The largest part in the middle with the proportions of a size, to a whole pixel."""
-    height, width = picture.shape[:2]
+    top, left, height, width = _kept((picture.shape[0], picture.shape[1]), size)
+    # cut out first: with its argument "box" Pillow would let pixels from outside shine in at the edges
+    return np.ascontiguousarray(picture[top : top + height, left : left + width])
+
+
+def _kept(own: Size, size: Size) -> tuple[int, int, int, int]:
+    """First row and column, height and width of what :func:`_middle` keeps."""
+    height, width = own
     # in whole numbers, so that the square in the middle has the very length of the shorter side
     kept_height = min(height, max(1, (2 * width * size[0] + size[1]) // (2 * size[1])))
     kept_width = min(width, max(1, (2 * height * size[1] + size[0]) // (2 * size[0])))
-    top, left = (height - kept_height) // 2, (width - kept_width) // 2
-    # cut out first: with its argument "box" Pillow would let pixels from outside shine in at the edges
-    return np.ascontiguousarray(picture[top : top + kept_height, left : left + kept_width])
+    return (height - kept_height) // 2, (width - kept_width) // 2, kept_height, kept_width
 
 
 def _padded(picture: UInt8Array, size: Size) -> UInt8Array:
-    height, width = picture.shape[:2]
+    top, left, height, width = _place((picture.shape[0], picture.shape[1]), size)
+    whole = np.zeros((*size, *picture.shape[2:]), dtype=np.uint8)
+    whole[top : top + height, left : left + width] = _scaled(picture, (height, width))
+    return whole
+
+
+def _place(own: Size, size: Size) -> tuple[int, int, int, int]:
+    """First row and column, height and width of a picture in the one that :func:`_padded` makes."""
+    height, width = own
     share = min(size[0] / height, size[1] / width)
     inner = (min(size[0], max(1, round(share * height))), min(size[1], max(1, round(share * width))))
-    top, left = (size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2
-    whole = np.zeros((*size, *picture.shape[2:]), dtype=np.uint8)
-    whole[top : top + inner[0], left : left + inner[1]] = _scaled(picture, inner)
-    return whole
+    return (size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2, *inner
 
 
 def _scaled(picture: UInt8Array, size: Size) -> UInt8Array:

@@ -195,7 +195,7 @@ def _ready(boxes: Sequence[BlackBox], specs: Sequence[ModelSpec], images: ImageS
             "name the model that gave them."
         )
     rows = np.sort(random_rows(len(images), _PREPARED))
-    few = replace(images, images=images.images[rows], labels=None, names=None)
+    few = replace(images.at(rows), labels=None, names=None)
     prepare_models(boxes, few, progress)
     only_classifiers(boxes, "diffgen explain")
     match_classes(boxes, specs, images.class_names)

@@ -266,6 +266,7 @@ def test_boxes_come_back_where_the_middle_is_cut_out():
 
 # -- what is refused -------------------------------------------------------------------------------------------------
 
+GROUP = "Detectors"
 NOTHING = np.zeros((4, 3, 64, 64), dtype=np.uint8)
 
 

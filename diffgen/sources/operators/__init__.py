@@ -1,5 +1,11 @@
 """Operators with explicit strengths: ways to change real images so that their labels stay."""
 
+from collections.abc import Sequence
+
+import numpy as np
+
+from diffgen.data.boxes import KEPT, area
+from diffgen.origins import Step
 from diffgen.sources.operators import geometry, learned, levels, texture
 from diffgen.sources.operators.base import (
     STRENGTHS,
@@ -12,6 +18,7 @@ from diffgen.sources.operators.base import (
     is_grey,
     step_of,
 )
+from diffgen.types import Float32Array
 
 OPERATORS: dict[str, Operator] = {
     **geometry.OPERATORS,
@@ -19,6 +26,38 @@ OPERATORS: dict[str, Operator] = {
     **texture.OPERATORS,
     **learned.OPERATORS,
 }
+
+
+def moved_boxes(boxes: Float32Array | None, recipe: Sequence[Step], sides: tuple[int, int]) -> Float32Array | None:
+    """Where the objects of an image are once operators have changed it.
+
+    A box becomes the one that encloses what was in it. It is cut off at the sides of the image, and left out where
+    more than half of it has left the image, all steps taken together. What a mirrored edge shows a second time has no
+    box.
+
+    Args:
+        boxes: float32 (n, 5), x1, y1, x2, y2 in pixels of the image, class; or None: nobody knows them.
+        recipe: the operators with their strengths, in order.
+        sides: height and width of the image.
+
+    Returns:
+        float32 (m, 5), or None: nobody knows, also where an operator draws the image anew (with the auto-encoder), or
+        is not diffgen's own.
+    """
+    if boxes is None or any(step.operator not in OPERATORS or OPERATORS[step.operator].learned for step in recipe):
+        return None
+    corners, classes, left = boxes[:, :4].astype(np.float64), boxes[:, 4:], np.ones(len(boxes))
+    for step in recipe:
+        moves = OPERATORS[step.operator].moves
+        if moves is None or len(corners) == 0:
+            continue
+        moved = moves(corners, sides, dict(step.strengths))
+        cut = moved.clip(0, np.array([sides[1], sides[0]] * 2))
+        whole = area(moved)
+        left = left * np.divide(area(cut), whole, out=np.zeros(len(cut)), where=whole > 0)
+        there = left >= KEPT
+        corners, classes, left = cut[there], classes[there], left[there]
+    return np.concatenate([corners.astype(np.float32), classes], axis=1)
 
 
 def usual_operators(channels: int, *, grey: bool = False) -> tuple[str, ...]:
@@ -46,6 +85,7 @@ __all__ = [
     "Scene",
     "Strengths",
     "is_grey",
+    "moved_boxes",
     "step_of",
     "usual_operators",
 ]

@@ -14,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from diffgen.features.vae import AutoEncoder
 from diffgen.gan_training.augmentation import Background
@@ -25,6 +26,7 @@ STRENGTHS = 2  # genes of one operator, whichever of them it needs
 _PATTERNS = 1_000_000  # different patterns of noise; as many as a recipe's six digits tell apart
 _LOOKED_AT = 500  # images, for their colour
 Strengths = list[dict[str, float]]
+Float64Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,9 @@ class Operator:
         learned: it needs the auto-encoder.
         photographic: images without colour are changed by it only where it is named: it is what happens to photographs.
         only: the images that it is for, or None: all.
+        moves: what becomes of boxes, where pixels move: float64 (n, 4) of corners x1, y1, x2, y2 in pixels, (H, W) of
+            the image and the strengths -> as many boxes around what was in them, which may lie beside the image; None:
+            they stay where they are.
     """
 
     axes: tuple[Axis, ...]
@@ -153,6 +158,7 @@ class Operator:
     learned: bool = False
     photographic: bool = False
     only: Literal["grey", "colour"] | None = None
+    moves: Callable[[Float64Array, tuple[int, int], Mapping[str, float]], Float64Array] | None = None
 
     def fits(self, channels: int, *, grey: bool = False) -> bool:
         """Whether images of so many channels, which are all alike (``grey``) or not, can be changed by it."""

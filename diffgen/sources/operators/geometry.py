@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+from typing import TypedDict
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
 from diffgen.gan_training.augmentation import ROTATION_DEGREES, SHEAR_DEGREES, SHIFT_PERCENT, Background
-from diffgen.sources.operators.base import Axis, Operator, Range, Scene, Strengths, column, normal_patterns, to_bytes
+from diffgen.sources.operators.base import (
+    Axis,
+    Float64Array,
+    Operator,
+    Range,
+    Scene,
+    Strengths,
+    column,
+    normal_patterns,
+    to_bytes,
+)
 
 _WIDEST_SMEAR = 15.0  # percent of a side
 _LOOKS = 8  # along a motion, at most
@@ -87,27 +100,50 @@ def _warp(images: torch.Tensor, background: Background, matrices: list[list[floa
     return _sampled(images, background, a * across + b * down, c * across + d * down)
 
 
-def _rotate(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
-    turns = [math.radians(each["degrees"]) for each in strengths]
-    return _warp(images, scene.background, [[math.cos(t), math.sin(t), -math.sin(t), math.cos(t), 0, 0] for t in turns])
+Matrix = list[float]
 
 
-def _shift(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
-    return _warp(images, scene.background, [[1, 0, 0, 1, each["right"], each["down"]] for each in strengths])
+def _affine(matrix: Callable[[Mapping[str, float]], Matrix]) -> _Change:
+    """What an operator does whose change is an affine map, as :func:`_warp` takes it, and what becomes of boxes."""
+
+    def apply(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
+        return _warp(images, scene.background, [matrix(each) for each in strengths])
+
+    def moves(boxes: Float64Array, sides: tuple[int, int], strengths: Mapping[str, float]) -> Float64Array:
+        a, b, c, d, x, y = matrix(strengths)
+        back = np.linalg.inv(np.array([[a, b], [c, d]]))
+        return _around(_corners(boxes, sides) @ back.T + (x, y), sides)
+
+    return {"apply": apply, "moves": moves}
 
 
-def _shear(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
-    slopes = [math.tan(math.radians(each["degrees"])) for each in strengths]
-    return _warp(images, scene.background, [[1, slope, 0, 1, 0, 0] for slope in slopes])
+class _Change(TypedDict):
+    """What an operator does to images, and to boxes."""
+
+    apply: Callable[[torch.Tensor, Scene, Strengths], torch.Tensor]
+    moves: Callable[[Float64Array, tuple[int, int], Mapping[str, float]], Float64Array]
 
 
-def _scale(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
-    shares = [1 / each["factor"] for each in strengths]
-    return _warp(images, scene.background, [[share, 0, 0, share, 0, 0] for share in shares])
+def _corners(boxes: Float64Array, sides: tuple[int, int]) -> Float64Array:
+    """float64 (n, 4, 2): how far right and down of the middle the corners of boxes (n, 4) lie, for images of (H, W)."""
+    x1, y1, x2, y2 = boxes.T
+    corners = np.stack([np.stack([x1, x2, x2, x1], axis=1), np.stack([y1, y1, y2, y2], axis=1)], axis=2)
+    return corners - (sides[1] / 2, sides[0] / 2)
 
 
-def _stretch(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
-    return _warp(images, scene.background, [[1 / each["width"], 0, 0, 1 / each["height"], 0, 0] for each in strengths])
+def _around(points: Float64Array, sides: tuple[int, int]) -> Float64Array:
+    """Boxes (n, 4) around points (n, k, 2) that are given from the middle."""
+    places = points + np.array([sides[1] / 2, sides[0] / 2])
+    return np.concatenate([places.min(axis=1), places.max(axis=1)], axis=1)
+
+
+def _rotation(strengths: Mapping[str, float]) -> Matrix:
+    turn = math.radians(strengths["degrees"])
+    return [math.cos(turn), math.sin(turn), -math.sin(turn), math.cos(turn), 0, 0]
+
+
+def _scaling(width: float, height: float) -> Matrix:
+    return [1 / width, 0, 0, 1 / height, 0, 0]
 
 
 def _tilt(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
@@ -118,6 +154,13 @@ def _tilt(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Ten
     # how far away each place is, as a multiple of the middle's distance; a projective map
     away = 1 / (1 - right * across * 2 / width - below * down * 2 / height)
     return _sampled(images, scene.background, across * away, down * away)
+
+
+def _tilted(boxes: Float64Array, sides: tuple[int, int], strengths: Mapping[str, float]) -> Float64Array:
+    corners = _corners(boxes, sides)
+    # the other way: what lies at p is seen at p / (1 + k(p)), where k is what _tilt takes from 1
+    nearer = 1 + corners @ (2 * strengths["right"] / sides[1], 2 * strengths["down"] / sides[0])
+    return _around(corners / nearer[..., None], sides)
 
 
 def _smear(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
@@ -151,41 +194,72 @@ def _smear(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Te
 
 def _bend(images: torch.Tensor, scene: Scene, strengths: Strengths) -> torch.Tensor:
     """Simard et al. (2003), "Best practices for convolutional neural networks", with a field between a few knots."""
-    height, width = images.shape[-2:]
+    across, down = _bent_places(strengths, (images.shape[2], images.shape[3]))
+    return _sampled(images, scene.background, across, down)
+
+
+def _bent_places(strengths: Strengths, sides: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """float64 (N, H, W) each: where in an image each pixel lies that :func:`_bend` makes."""
     knots = normal_patterns(strengths, (2, _KNOTS, _KNOTS))
-    field = F.interpolate(knots, size=(height, width), mode="bicubic", align_corners=True)
+    field = F.interpolate(knots, size=sides, mode="bicubic", align_corners=True)
     field = field * column(strengths, "pixels")
-    across, down = _places((height, width))
-    return _sampled(images, scene.background, across + field[:, 0], down + field[:, 1])
+    across, down = _places(sides)
+    return across + field[:, 0], down + field[:, 1]
+
+
+def _bent(boxes: Float64Array, sides: tuple[int, int], strengths: Mapping[str, float]) -> Float64Array:
+    """Around all pixels that lie in a box, to a pixel; a box that no pixel lies in any more has no size."""
+    across, down = (
+        each[0].numpy() + side / 2
+        for each, side in zip(_bent_places([dict(strengths)], sides), (sides[1], sides[0]), strict=True)
+    )
+    moved = np.zeros_like(boxes)
+    for row, (x1, y1, x2, y2) in enumerate(boxes):
+        rows, columns = np.nonzero((across >= x1) & (across < x2) & (down >= y1) & (down < y2))
+        if len(rows):
+            moved[row] = columns.min(), rows.min(), columns.max() + 1, rows.max() + 1
+    return moved
 
 
 OPERATORS = {
-    "rotation": Operator((Axis("degrees", _both_ways(ROTATION_DEGREES), _both_ways(45), unit=" degrees"),), _rotate),
+    "rotation": Operator(
+        (Axis("degrees", _both_ways(ROTATION_DEGREES), _both_ways(45), unit=" degrees"),), **_affine(_rotation)
+    ),
     "shift": Operator(
         (
             # whole pixels, so that the image stays as sharp as it was
             Axis("right", _both_ways(SHIFT_PERCENT), _both_ways(25), percent_of="width", whole=True, unit=" pixels"),
             Axis("down", _both_ways(SHIFT_PERCENT), _both_ways(25), percent_of="height", whole=True, unit=" pixels"),
         ),
-        _shift,
+        **_affine(lambda each: [1, 0, 0, 1, each["right"], each["down"]]),
     ),
-    "shear": Operator((Axis("degrees", _both_ways(SHEAR_DEGREES), _both_ways(40), unit=" degrees"),), _shear),
-    "scale": Operator((Axis("factor", Range(0.85, 1, 1.15), Range(0.5, 1, 1.6)),), _scale),
+    "shear": Operator(
+        (Axis("degrees", _both_ways(SHEAR_DEGREES), _both_ways(40), unit=" degrees"),),
+        **_affine(lambda each: [1, math.tan(math.radians(each["degrees"])), 0, 1, 0, 0]),
+    ),
+    "scale": Operator(
+        (Axis("factor", Range(0.85, 1, 1.15), Range(0.5, 1, 1.6)),),
+        **_affine(lambda each: _scaling(each["factor"], each["factor"])),
+    ),
     "stretch": Operator(
         (
             Axis("width", Range(0.85, 1, 1.15), Range(0.5, 1, 1.6)),
             Axis("height", Range(0.85, 1, 1.15), Range(0.5, 1, 1.6)),
         ),
-        _stretch,
+        **_affine(lambda each: _scaling(each["width"], each["height"])),
         photographic=True,
     ),
     "perspective": Operator(
         (Axis("right", _both_ways(0.15), _both_ways(0.3)), Axis("down", _both_ways(0.15), _both_ways(0.3))),
         _tilt,
+        moves=_tilted,
         photographic=True,
     ),
     "elastic": Operator(
-        (Axis("pixels", Range(0, 0, 3), Range(0, 0, 10), percent_of="width", unit=" pixels"),), _bend, patterned=True
+        (Axis("pixels", Range(0, 0, 3), Range(0, 0, 10), percent_of="width", unit=" pixels"),),
+        _bend,
+        moves=_bent,
+        patterned=True,
     ),
     # both ways are the same
     "motion": Operator(
