@@ -81,6 +81,8 @@ from .workflows.export import ExportResult as ExportResult
 from .workflows.export import export as export
 from .workflows.export_dataset import export_dataset as export_dataset
 from .workflows.export_dataset import export_to_store as export_to_store
+from .workflows.export_issue import IssueResult as IssueResult
+from .workflows.export_issue import export_issue as export_issue
 from .workflows.export_training import TrainingSetResult as TrainingSetResult
 from .workflows.export_training import export_for_training as export_for_training
 from .workflows.inspect import Inspection as Inspection

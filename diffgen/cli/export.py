@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from diffgen import api
-from diffgen.cli import options
+from diffgen.cli import model_options, options
 from diffgen.cli.settings_options import add_settings, settings_from
 from diffgen.config import TrainingSetConfig
 from diffgen.config.schema import every_setting
@@ -18,6 +18,7 @@ diffgen export runs/mine -o found --all      also those that a filter rejected
 diffgen export runs/mine --dataset finds     all triggers as Parquet: finds/run=mine/*.parquet
 diffgen export runs/mine --dataset s3://me/finds
 diffgen export runs/mine --to s3://me/runs   report, figures and parts: s3://me/runs/mine
+diffgen export runs/mine --issue 17          a find of two detectors: pictures, boxes, reproduce.py
 diffgen export runs/mine --for-training set  set/train/CLASS/*.png and set/test/CLASS/*.png
 """
 
@@ -49,8 +50,15 @@ def add_parser(verbs: Any) -> None:
         metavar="URL",
         help="copy the run itself, report, figures and parts, to an object store: URL/NAME",
     )
+    parser.add_argument(
+        "--issue",
+        type=int,
+        metavar="NUMBER",
+        help="one find of two detectors as a folder to attach to an issue (default: RUN-issue-NUMBER)",
+    )
+    parser.add_argument("--data", metavar="D", help="with --issue: the run's real images, where they have moved")
     parser.add_argument("--force", action="store_true", help="replace an earlier export in that folder")
-    options.add_talk(parser)
+    model_options.add_last(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -59,13 +67,16 @@ def run(arguments: argparse.Namespace) -> int:
         "--for-training": (arguments.for_training, "names its own folder, and takes valid triggers alone"),
         "--dataset": (arguments.dataset, "names its own folder, and takes all triggers"),
         "--to": (arguments.to, "names its own place, and copies the whole run"),
+        "--issue": (arguments.issue, "takes one find"),
     }
     named = [(option, what) for option, (place, what) in takes.items() if place is not None]
     if len(named) > 1:
         raise UserError(f"{' and '.join(option for option, _ in named)} write different things; leave one of them out.")
-    if named and (arguments.output is not None or arguments.all):
+    if named and ((arguments.output is not None and arguments.issue is None) or arguments.all):
         option, what = named[0]
-        raise UserError(f"{option} {what}; leave {'-o' if arguments.output is not None else '--all'} out.")
+        raise UserError(f"{option} {what}; leave {'--all' if arguments.all else '-o'} out.")
+    if arguments.data is not None and arguments.issue is None:
+        raise UserError("--data goes with --issue; leave it out.")
     for each in every_setting(TrainingSetConfig):
         if arguments.for_training is None and getattr(arguments, each.key) is not None:
             raise UserError(f"{each.option} goes with --for-training; leave it out.")
@@ -78,6 +89,10 @@ def run(arguments: argparse.Namespace) -> int:
             f"{result.train:,} pictures to train with and {result.test:,} to test on, {result.by_people:,} labelled by "
             f"people and {result.by_jury:,} by the jury: {result.folder}"
         )
+    elif arguments.issue is not None:
+        specs = model_options.specs_of_run(arguments, run)
+        result = api.export_issue(run, arguments.issue, arguments.output, data=arguments.data, options=specs, **given)
+        print(f"{result.sentence} {', '.join(result.files)}: {result.folder}")
     elif arguments.dataset is not None:
         result = api.export_dataset(run, arguments.dataset, **given)
         print(f"{result.rows:,} triggers in {result.parts:,} file{'s' if result.parts > 1 else ''}: {result.folder}")

@@ -1,14 +1,20 @@
 """Comparisons of detectors, from real pictures to the report."""
 
+import ast
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import diffgen
+from diffgen.config import CompareConfig, ModelSpec, Opening, Preprocessing, TaskConfig
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import read_finished
+from tests.models import detectors as networks
 from tests.models.squares import Squares, pictures
 
 IMAGES = pictures(60)
@@ -108,3 +114,47 @@ def test_the_smallest_change_that_loses_a_box(run: Path) -> None:
     assert (
         arrays["agreeing_probabilities"].argmax(axis=2) == arrays["agreeing_probabilities"].argmax(axis=2)[:, :1]
     ).all()
+
+
+# -- files, as others have them ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def of_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two ONNX files, of which the second is handed darker pictures."""
+    folder = tmp_path_factory.mktemp("files")
+    images, _ = networks.pictures(60, seed=2)
+    np.savez(folder / "data.npz", images=images)
+    models = [networks.export("yolov8", folder / f"{name}.onnx", names='{0: "red", 1: "blue"}') for name in "ab"]
+    fed, here = (Preprocessing(), Preprocessing(std=(2.0,))), Opening(isolate="off")
+    specs = tuple(ModelSpec(str(path), each, here) for path, each in zip(models, fed, strict=True))
+    config = CompareConfig(models=specs, task=TaskConfig(score=0.5))
+    diffgen.compare(data=folder / "data.npz", config=config, budget="200q", output=folder / "run")
+    return folder
+
+
+def test_a_find_can_be_attached_to_an_issue(of_files: Path) -> None:
+    """Who gets it and has the two files sees what is said of it."""
+    number = int(RunFolder.open(of_files / "run").read_arrays("report")["shown"][0])
+    made = diffgen.export_issue(of_files / "run", number)
+    assert made.files == ("differing.png", "differing.json", "original.png", "original.json", "reproduce.py")
+    said = json.loads((Path(made.folder) / "differing.json").read_text())
+    assert len(said["A"]["boxes"]) > len(said["B"]["boxes"])
+    assert said["A"]["boxes"][0]["category"] in ("red", "blue")
+    words = ["reproduce.py", *(str(of_files / f"{name}.onnx") for name in "ab")]
+    done = subprocess.run([sys.executable, *words], cwd=made.folder, capture_output=True, text=True, check=True)
+    told = {tuple(line.split(" ", 2)[:2]): ast.literal_eval(line.split(" ", 2)[2]) for line in done.stdout.splitlines()}
+    for role in "AB":
+        scores = [box[4] for box in told["differing", role]]
+        assert scores == pytest.approx([box["score"] for box in said[role]["boxes"]], abs=0.01)
+    with pytest.raises(UserError, match="add --force to replace an issue"):
+        diffgen.export_issue(of_files / "run", number)
+    with pytest.raises(UserError, match="give a number from its report"):
+        diffgen.export_issue(of_files / "run", 10**6, of_files / "none")
+
+
+def test_a_run_of_files_is_replayed_and_gone_on_with(of_files: Path) -> None:
+    """The settings know the task, so that nothing is guessed again."""
+    again = diffgen.replay(of_files / "run")
+    assert again.replayed == again.same_labels > 0
+    assert diffgen.resume(of_files / "run").triggers > 0
