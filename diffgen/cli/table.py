@@ -41,7 +41,8 @@ def _verdicts(result: CompareResult) -> list[tuple[str, str]]:
         rows.append(("verdicts rest on", verdicts_rest_on(result.verdicts_rest_on)))
     unnamed = result.distinct_valid_triggers - (result.recognised_distinct_triggers or 0)
     if unnamed:
-        rows.append(("the jury cannot name", f"{unnamed:,} of {result.distinct_valid_triggers:,} valid triggers"))
+        who = "nobody says" if result.no_jury else "the jury cannot name"
+        rows.append((who, f"{unnamed:,} of {result.distinct_valid_triggers:,} valid triggers"))
     return rows
 
 

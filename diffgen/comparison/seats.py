@@ -12,7 +12,10 @@ from diffgen.models.panel import panel_of, seated, task_of
 from diffgen.tasks.classification import listed
 from diffgen.types import ImageSet
 
-NO_JURY_OF_BOXES = "No jury: it names the class of a whole picture, and the models answer with more than one."
+NO_JURY_OF_BOXES = (
+    "No jury: known boxes of the real images say who is right, moved as the picture was changed; where none are known, "
+    "those that the models agree on in the real image."
+)
 _CLASSES_NAMED = 5
 
 

@@ -13,6 +13,7 @@ from diffgen.comparison.classes import LABELS_NOT_USED, NO_JURY_WITHOUT_LABELS
 from diffgen.comparison.filter_chain import make_pipeline, prepare_auto_encoder
 from diffgen.comparison.image_source import prepare_source
 from diffgen.comparison.jury import PreparedJury, RealLabels, announce, prepare_jury, why_no_jury
+from diffgen.comparison.known_boxes import named_by_boxes
 from diffgen.comparison.operator_curves import write_operator_curves
 from diffgen.comparison.plan import Learned, Plan, Prepared
 from diffgen.comparison.preflight import RealAnswers, inspect_real_images, silences_since
@@ -335,7 +336,7 @@ class Judged:
 
 def judge(run: Prepared, outcome: SearchOutcome) -> Judged:
     """Ask models, filters and jury about what a search found, count it, and write the figures."""
-    models, folder, progress = run.models, run.folder, run.progress
+    models, folder, progress, panel = run.models, run.folder, run.progress, panel_of(run.models)
     triggers = judge_triggers(
         models,
         folder.read_triggers(images=outcome.images),
@@ -347,6 +348,7 @@ def judge(run: Prepared, outcome: SearchOutcome) -> Judged:
         real_differing=run.real.disagreements,
         recogniser=run.recogniser,
         taught_labels=run.jury.labels,
+        read_boxes=None if panel is None else partial(named_by_boxes, panel, run.images),
         progress=progress,
     )
     if not outcome.interrupted:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -45,6 +45,7 @@ def judge_triggers(
     real_differing: Int64Array | None = None,
     recogniser: Recogniser | None = None,
     taught_labels: Int64Array | None = None,
+    read_boxes: Callable[[TriggerTable, Int64Array], Reading | None] | None = None,
     progress: Progress,
 ) -> TriggerTable:
     """Filter the triggers, find their cells and near-duplicates, and ask the models about every trigger again.
@@ -63,6 +64,9 @@ def judge_triggers(
         real_differing: int64, rows of the real images on which the models disagree, or None: not known.
         recogniser: the jury, or None: nobody says what the pictures show.
         taught_labels: int64, those of all real images from which the jury learned, or None for ``real_labels``.
+        read_boxes: without a jury, what is said of triggers of some rows, see
+            :func:`diffgen.comparison.known_boxes.named_by_boxes`; it is asked about those that are accepted and repeat
+            no other.
 
     Returns:
         the triggers with verdicts.
@@ -73,14 +77,17 @@ def judge_triggers(
     )
     known = None if reading is None else {RecognitionFilter.name: reading.certainty}
     filtered = pipeline.apply(tensor, known, progress=progress)
-    which = cells.assign(tensor)
+    which, repeats = cells.assign(tensor), _repeats(triggers, filtered.accepted, near_duplicate)
+    if recogniser is None and read_boxes is not None:
+        with progress.stage("Asking which boxes are there"):
+            reading = read_boxes(triggers, np.flatnonzero(filtered.accepted & (repeats == np.arange(len(triggers)))))
     confirmed = np.full(len(triggers), UNCONFIRMED, dtype=np.int8)
     verdicts = Verdicts(
         scores=filtered.scores,
         rejected_by=filtered.rejected_by,
         confirmed=np.full(len(triggers), CONFIRMED_BATCH, dtype=np.int8),
         cells=which,
-        near_duplicate_of=_repeats(triggers, filtered.accepted, near_duplicate),
+        near_duplicate_of=repeats,
         seed_labels=seed_labels(triggers.seeds, real_labels),
         # whether they were made from a real image on which the models disagree already
         seed_differs=None

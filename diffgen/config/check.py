@@ -17,7 +17,7 @@ GROSS_ACCURACY_DROP = 0.01
 GROSS_CLASS_ACCURACY_DROP = 0.1  # of the worst class
 GROSS_DISAGREEMENT = 0.01  # share of the real images without labels that the base is sure of
 GROSS_REGRESSION_FAULTS = 0.1  # share of the labelled real images
-GROSS_BOXES = 0.01  # share of the boxes that a detector reports in pictures in which nobody knows any
+GROSS_BOXES = 0.01  # share of the boxes that a detector reports where nobody knows what is there
 GROSS_VARIATION_FAULTS = 0.15  # share of the random variations that the base gets right and the candidate wrong
 
 
@@ -143,8 +143,8 @@ class Limits:
     )
     max_lost: Share = setting(
         None,
-        "Detection: largest share of the base's boxes on real images that the candidate loses (default where no boxes "
-        f"are known: fails if it is shown to be above {GROSS_BOXES:.0%}).",
+        "Detection: largest share of the base's boxes on real images that the candidate loses (default: fails if it is "
+        f"shown to be above {GROSS_BOXES:.0%}, or {GROSS_REGRESSION_FAULTS:.0%} where boxes are known).",
         option="--max-lost",
         metavar="1%",
         **_SHARE,

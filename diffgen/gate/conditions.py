@@ -241,8 +241,8 @@ def _shown_known(values: GateValues) -> tuple[str, str] | None:
 def _of_boxes() -> Iterator[Criterion]:
     """What detectors are held to; of classifiers nothing of it is measured.
 
-    Where nobody knows the boxes, a share of a hundred that is lost, gained, renamed or moved is gross, as other labels
-    are; where they are known, the precision decides.
+    Where nobody knows the boxes, one of a hundred that is lost, gained, renamed or moved is gross, as other labels are.
+    Where they are known, the precision decides, but that knows no threshold: then one of ten is gross.
     """
 
     def measured(measure: Callable[[BoxAnswers], Measurement | None]) -> Callable[[Answers], Measurement | None]:
@@ -276,7 +276,9 @@ def _of_detectors(criterion: Criterion, values: GateValues, limits: Limits) -> I
 
 def _boxes(criterion: Criterion, values: GateValues, limits: Limits) -> Iterator[Condition]:
     known = values["map_drop"] is not None
-    yield from _of_detectors(replace(criterion, default=None) if known else criterion, values, limits)
+    yield from _of_detectors(
+        replace(criterion, default=GROSS_REGRESSION_FAULTS) if known else criterion, values, limits
+    )
 
 
 #: In the order of tables and reports.

@@ -216,7 +216,12 @@ class Criterion:
 
     def measured_on(self, answers: Answers) -> Measurement | None:
         """The measurement, where the images have what it needs."""
-        if self.measure is None or self.needs == ("labels" if answers.labels is None else "no labels"):
+        known = answers.labels is not None or (answers.boxes is not None and answers.boxes.truth is not None)
+        if (
+            self.measure is None
+            or (self.needs == "no labels" and known)
+            or (self.needs == "labels" and answers.labels is None)
+        ):
             return None
         return self.measure(answers)
 

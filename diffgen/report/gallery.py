@@ -150,7 +150,8 @@ def _part(data: ReportData, verdict: str, groups: tuple[GroupView, ...]) -> Part
         counts = found.faults[verdict]
         return PartView(verdict, title, counts["pictures"], counts["behaviours"], groups)
     left = found.distinct_valid_triggers - found.recognised_distinct_triggers
-    return PartView(verdict, "What the jury cannot name", left, len(groups), groups, folded=True)
+    title = "Where nobody says who is right" if found.jury is None else "What the jury cannot name"
+    return PartView(verdict, title, left, len(groups), groups, folded=True)
 
 
 def _turns(groups: tuple[BehaviourGroup, ...]) -> Iterator[tuple[tuple[int, int], int, Picture]]:

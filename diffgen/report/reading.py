@@ -33,7 +33,7 @@ from diffgen.report.wording import Faults, nobody_named, verdict_sentences, with
 from diffgen.runs.figures import BY_NOBODY, JuryFigures, OperatorCurves
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import FinishedRun, RunResults, UnfinishedCheck
-from diffgen.runs.triggers import UNKNOWN_LABEL, TriggerTable
+from diffgen.runs.triggers import BOXES, UNKNOWN_LABEL, TriggerTable
 from diffgen.tasks.classification import labels_of, rows_by_key
 from diffgen.types import UInt8Array
 from diffgen.wording import percent
@@ -189,8 +189,10 @@ def opinion(triggers: TriggerTable, row: int, classes: int, jury: JuryFigures | 
     if named is None or not 0 <= named[row] < classes:
         return None
     recognised, seed = bool(triggers.recognised[row]), UNKNOWN_LABEL if seeds is None else int(seeds[row])
+    if jury is None:
+        return JuryOpinion(int(named[row]), True, None, BOXES) if recognised else None
     contradicts = not recognised and seed not in (UNKNOWN_LABEL, named[row]) and 0 <= seed < classes
-    rests_on = "" if jury is None else str(triggers[row : row + 1].bases(jury.unaided)[0])
+    rests_on = str(triggers[row : row + 1].bases(jury.unaided)[0])
     return JuryOpinion(int(named[row]), recognised, seed if contradicts else None, rests_on)
 
 

@@ -138,6 +138,9 @@ def _unnamed(data: ReportData) -> tuple[str, ...]:
         return ()
     if found.recognised_distinct_triggers is None:
         return tuple(filter(None, [nobody_named(found.no_jury)]))
+    if found.jury is None:
+        left = found.distinct_valid_triggers - found.recognised_distinct_triggers
+        return (f"Of {number(left)} of these no known box says who is right.",) if left > 0 else ()
     if found.recognised_distinct_triggers == 0:
         return ("The jury can name none of these pictures, so that nobody is said to be wrong.",)
     left = found.distinct_valid_triggers - found.recognised_distinct_triggers

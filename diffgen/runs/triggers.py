@@ -31,7 +31,7 @@ from diffgen.types import BoolArray, Float32Array, Int64Array, UInt8Array
 
 HASH_BYTES = 16
 UNKNOWN_LABEL = -1
-LABEL, BOTH, JURY = "label", "both", "jury"  # what says what a recognised picture shows
+LABEL, BOTH, JURY, BOXES = "label", "both", "jury", "boxes"  # what says what a recognised picture shows
 UNNAMED = ""  # in place of a verdict, where the jury names nothing
 
 

@@ -20,7 +20,8 @@ from diffgen.tasks.base import Task
 from diffgen.types import BoolArray, Float32Array, Int64Array
 
 VALUES = 6  # of a box: x1, y1, x2, y2, score, class
-MARKED = 9  # of a box that is drawn; see :meth:`Detection.marks`
+# columns of a box that is drawn; see :meth:`Detection.marks`
+MARK_CLASS, MARK_MODEL, MARK_KIND, MARKED = 5, 6, 7, 9
 NOTHING = "nothing"
 SIZES = ("small", "medium", "large")
 MATCHED = 0.5  # IoU from which on two boxes may be of one object

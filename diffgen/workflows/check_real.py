@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from diffgen.comparison.known_boxes import truth_of
 from diffgen.comparison.plan import Prepared
 from diffgen.comparison.preflight import RealAnswers, no_answers
 from diffgen.comparison.results import class_names
@@ -78,12 +79,15 @@ def _boxes(prepared: Prepared) -> BoxAnswers | None:
     panel, images = panel_of(prepared.models), prepared.images.images
     if panel is None or not isinstance(panel.task, Detection):
         return None
-    parts = []
+    parts, truth = [], truth_of(panel.task, prepared.images)
+    known = (
+        None if truth is None or any(each is None for each in truth) else [each for each in truth if each is not None]
+    )
     with prepared.progress.stage("Asking for the boxes in the real images", total=len(images)) as task:
         for start in range(0, len(images), _BATCH):
             parts.append(panel.answers(images[start : start + _BATCH]))
             task.advance(len(parts[-1]))
-    return BoxAnswers(panel.task, np.concatenate(parts), prepared.real.summary.margin)
+    return BoxAnswers(panel.task, np.concatenate(parts), prepared.real.summary.margin, known)
 
 
 def _outputs(base: BlackBox, candidate: BlackBox) -> tuple[str, str]:

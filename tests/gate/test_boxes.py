@@ -57,7 +57,7 @@ def test_a_limit_on_lost_boxes(lost: int, limits: dict[str, float], expected: St
 
 
 def test_known_boxes_decide_by_precision() -> None:
-    """Then no default is on what is lost; a limit still is."""
+    """Then the default allows more of what is lost; a limit is still a limit."""
     seen = pictures(lost=10)
     measured = {"lost_boxes": seen.lost(), "map_drop": seen.precision_drop()}
     drop = seen.precision_drop()
@@ -65,7 +65,8 @@ def test_known_boxes_decide_by_precision() -> None:
     assert (drop.base, drop.candidate) == pytest.approx((1, 0.8), abs=0.01)
     assert status("map_drop", measured) == Status.FAIL
     assert status("map_drop", measured, max_map_drop=0.4) == Status.PASS
-    assert status("lost_boxes", measured) is None
+    assert status("lost_boxes", measured) == Status.WARN
+    assert status("lost_boxes", {**measured, "lost_boxes": pictures(lost=25).lost()}) == Status.FAIL
     assert status("lost_boxes", measured, max_lost=0.01) == Status.FAIL
     same = pictures(lost=0)
     assert status("map_drop", {"lost_boxes": same.lost(), "map_drop": same.precision_drop()}) == Status.PASS

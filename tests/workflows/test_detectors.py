@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import diffgen
-from diffgen.config import CompareConfig, ModelSpec, Opening, Preprocessing, TaskConfig
+from diffgen.comparison.opened_run import OpenedRun
+from diffgen.config import CheckConfig, CompareConfig, ModelSpec, Opening, Preprocessing, TaskConfig, replace
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import read_finished
@@ -29,13 +31,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_boxes_that_one_model_loses_are_found(run: Path) -> None:
-    """A square whose score is near the threshold; it says what is lost, and nobody judges."""
+    """A square whose score is near the threshold; it says what is lost."""
     results = read_finished(RunFolder.open(run))
     assert results.behaviours > 0
     said = {pair[:2] for pair in results.most_frequent}
     assert ("small sun", "nothing") in said
     assert all(one != "nothing" and other == "nothing" for one, other in said)
-    assert results.no_jury.startswith("No jury: it names the class of a whole picture")
+    assert results.no_jury.startswith("No jury: known boxes of the real images say who is right")
     assert RunFolder.open(run).manifest["status"] == "done"
 
 
@@ -119,17 +121,33 @@ def test_the_smallest_change_that_loses_a_box(run: Path) -> None:
 # -- files, as others have them ----------------------------------------------------------------------------------------
 
 
+def in_coco(folder: Path, images: np.ndarray, boxes: list[np.ndarray]) -> Path:
+    """Pictures with their boxes, red and blue, in a folder as COCO has them."""
+    (folder / "images").mkdir(parents=True)
+    entries, found = [], []
+    for number, (image, own) in enumerate(zip(images, boxes, strict=True)):
+        Image.fromarray(image.transpose(1, 2, 0)).save(folder / "images" / f"{number:03}.png")
+        height, width = image.shape[1:]
+        entries.append({"id": number, "file_name": f"{number:03}.png", "width": width, "height": height})
+        for x1, y1, x2, y2, label in own.tolist():
+            bbox = [x1, y1, x2 - x1, y2 - y1]
+            found.append({"id": len(found), "image_id": number, "category_id": int(label), "bbox": bbox})
+    names = [{"id": number, "name": name} for number, name in enumerate(("red", "blue"))]
+    told = {"images": entries, "annotations": found, "categories": names}
+    (folder / "annotations.json").write_text(json.dumps(told))
+    return folder
+
+
 @pytest.fixture(scope="module")
 def of_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two ONNX files, of which the second is handed darker pictures."""
     folder = tmp_path_factory.mktemp("files")
-    images, _ = networks.pictures(60, seed=2)
-    np.savez(folder / "data.npz", images=images)
+    data = in_coco(folder / "data", *networks.pictures(60, seed=2))
     models = [networks.export("yolov8", folder / f"{name}.onnx", names='{0: "red", 1: "blue"}') for name in "ab"]
     fed, here = (Preprocessing(), Preprocessing(std=(2.0,))), Opening(isolate="off")
     specs = tuple(ModelSpec(str(path), each, here) for path, each in zip(models, fed, strict=True))
     config = CompareConfig(models=specs, task=TaskConfig(score=0.5))
-    diffgen.compare(data=folder / "data.npz", config=config, budget="200q", output=folder / "run")
+    diffgen.compare(data=data, config=config, budget="200q", output=folder / "run")
     return folder
 
 
@@ -158,3 +176,27 @@ def test_a_run_of_files_is_replayed_and_gone_on_with(of_files: Path) -> None:
     again = diffgen.replay(of_files / "run")
     assert again.replayed == again.same_labels > 0
     assert diffgen.resume(of_files / "run").triggers > 0
+
+
+def test_known_boxes_say_who_is_wrong(of_files: Path) -> None:
+    """The model that no longer sees what is there, also where the picture was turned or moved."""
+    run = RunFolder.open(of_files / "run")
+    results = read_finished(run)
+    assert results.faults is not None
+    assert results.recognised_distinct_triggers is not None
+    assert results.recognised_distinct_triggers > 0.5 * results.distinct_valid_triggers
+    assert results.faults["B"]["pictures"] > 0
+    # the first one is where its boxes have another size than what was made larger or smaller
+    assert results.faults["B"]["pictures"] > 2 * results.faults["A"]["pictures"]
+    assert "B is wrong" in run.file("report.html").read_text()
+
+
+def test_boxes_are_held_against_what_is_known(of_files: Path) -> None:
+    """The second file's scores are lower, in the same order: the precision is what it was, and boxes are lost."""
+    config = CheckConfig(compare=replace(OpenedRun(RunFolder.open(of_files / "run")).config, technique="as_is"))
+    models = (str(of_files / "a.onnx"), str(of_files / "b.onnx"))
+    result = diffgen.check(*models, data=of_files / "data", output=of_files / "check", config=config)
+    found = {each.name: each.status for each in result.conditions}
+    assert (found["lost_boxes"], found["map_drop"]) == ("FAIL", "PASS")
+    assert "sure_disagreement_real" not in found
+    assert result.values["map_drop"].base > 0.6
