@@ -72,6 +72,8 @@ def _print(found: Inspection) -> None:
     print(f"takes    {takes}{batch} (the data has {'x'.join(map(str, found.image_shape))})")
     names = ", ".join(found.class_names[:_NAMES_SHOWN]) + (", ..." if len(found.class_names) > _NAMES_SHOWN else "")
     print(f"classes  {found.classes}{f': {names}' if names else ''}")
+    if found.head:
+        print(f"gives    {found.head}")
     print()
     width = max(len(each.name) for each in found.candidates)
     for row in _rows(found, width):
@@ -83,6 +85,14 @@ def _print(found: Inspection) -> None:
 
 def _rows(found: Inspection, width: int) -> list[str]:
     head = f"{'pre-processing':<{width}}  "
+    if found.head:
+        titles = ["images", *(["mAP"] if found.labelled else []), "boxes", "best score"]
+        rows = [head + "  ".join(f"{name:>10}" for name in titles)]
+        for each in found.candidates:
+            precision = [] if each.accuracy is None else [f"{each.accuracy:.3f}"]
+            cells = [f"{each.images}", *precision, f"{each.boxes:.1f}", f"{each.confidence:.3f}"]
+            rows.append(f"{each.name:<{width}}  " + "  ".join(f"{cell:>10}" for cell in cells))
+        return rows
     first = ["images", *(["accuracy"] if found.labelled else []), "confidence", "entropy", "balance", "layout"]
     rows = [head + "  ".join(f"{name:>10}" for name in first) + "  outputs"]
     for each in found.candidates:
@@ -97,8 +107,13 @@ def _rows(found: Inspection, width: int) -> list[str]:
 def _conclusion(found: Inspection) -> list[str]:
     best, chosen = found.candidates[0], found.chosen
     lines = []
-    if found.labelled:
-        lines.append(f"Best on {found.images:,} labelled images: {best.name}.")
+    if found.head and not found.labelled:
+        lines.append(
+            f"Nobody knows what is in the images, so {chosen.name} is taken; give data with boxes (COCO, YOLO or VOC)."
+        )
+    elif found.labelled:
+        known = "images with boxes" if found.head else "labelled images"
+        lines.append(f"Best on {found.images:,} {known}: {best.name}.")
         if found.alike > 1:
             taken = f"the simplest of them is taken: {chosen.name}"
             if chosen.name.endswith(" says"):
@@ -128,6 +143,10 @@ def option_text(candidate: Candidate) -> str:
         words.append(f"--size {height}" if height == width else f"--size {height}x{width}")
     if chosen.crop:
         words.append(f"--crop {chosen.crop:g}")
+    if chosen.fitting not in (None, "stretch"):
+        words.append(f"--fitting {chosen.fitting}")
+    if chosen.antialias is False and chosen.outputs == "boxes":
+        words.append("--no-antialias")
     if chosen.interpolation not in (None, "bilinear"):
         words.append(f"--interpolation {chosen.interpolation}")
     words.append(f"--scale {chosen.scale}")
@@ -137,6 +156,8 @@ def option_text(candidate: Candidate) -> str:
     words.append(f"--layout {chosen.layout} --outputs {chosen.outputs}")
     if chosen.background in ("first", "last"):
         words.append(f"--background {chosen.background}")
+    if chosen.outputs == "boxes":
+        words.append(f"--head {chosen.head}")
     if chosen.output:
         words.append(f"--output-name {chosen.output}")
     return " ".join(words)

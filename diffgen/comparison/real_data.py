@@ -31,8 +31,8 @@ def load_for(
     """Real images for models that are open, and the size that they were brought to, or None: their own.
 
     Pictures that differ in size are brought to the largest input that a model declares; so are pictures of one larger
-    size, where all models declare theirs. A picture is never enlarged where all have one size: each model does that by
-    itself, as part of its pre-processing.
+    size, where all models declare theirs; for detectors these keep their proportions. A picture is never enlarged where
+    all have one size: each model does that by itself, as part of its pre-processing.
 
     Raises:
         UserError: see :func:`diffgen.data.load`; or a model declares an input that images cannot be brought to.
@@ -42,9 +42,16 @@ def load_for(
     images = _read(source, resizer, config, progress)
     if config.resize is None and resizer.size is not None:
         height, width = resizer.size
+        whole = resizer.usual is not None and resizer.size != resizer.usual.size
         progress.say(
-            f"Nobody named a size: images are brought to {size_text(resizer.size)}, the largest input that a model "
-            f"declares, by the rule {config.fit} (--resize and --fit say otherwise)."
+            f"Nobody named a size: images are brought to {size_text(resizer.size)}, "
+            + ("as large as fits into " if whole else "")
+            + "the largest input that a model declares"
+            + (
+                " (--resize says otherwise)."
+                if whole
+                else f", by the rule {config.fit} (--resize and --fit say otherwise)."
+            )
         )
         return images, height if height == width else resizer.size
     return images, config.resize
@@ -74,7 +81,8 @@ def usual_size(models: Sequence[BlackBox]) -> Usual | None:
                 "with --resize what they are to be brought to."
             )
     height, width = (max(sides) for sides in zip(*(size for _, size in known), strict=True))
-    return Usual((height, width), shrinks=len(known) == len(models))
+    whole = any(model.detects for model in models)
+    return Usual((height, width), shrinks=len(known) == len(models), whole=whole)
 
 
 def announce_sizes(models: Sequence[BlackBox], images: ImageSet, progress: Progress) -> None:

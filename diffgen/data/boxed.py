@@ -29,6 +29,8 @@ def load_boxed(tree: FileTree, found: Annotations, reading: Reading) -> ImageSet
             broken one, and so does one of a picture of another size.
     """
     source, progress, entries = reading.source, reading.progress, found.pictures
+    if reading.resizer.usual is not None:
+        reading.resizer.usual = replace(reading.resizer.usual, whole=True)
     sizes: dict[int, Size] = {}
     turned = set[int]()
 

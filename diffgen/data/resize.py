@@ -34,10 +34,17 @@ class Usual:
     Attributes:
         size: what they are brought to when they differ in size.
         shrinks: also pictures of one size, where that is larger.
+        whole: such pictures keep their proportions, and become as large as fits into the size: nothing is cut off that
+            a detector should find.
     """
 
     size: Size
     shrinks: bool
+    whole: bool = False
+
+    def of(self, size: Size) -> Size:
+        """What pictures of one larger size, height and width, are brought to."""
+        return self.size if not self.whole else _place(size, self.size)[2:]
 
 
 class Resizer:
@@ -67,7 +74,11 @@ class Resizer:
         """What decides about the pictures that come out; JSON values."""
         if self.size is not None:  # once it is decided, what would be usual decides nothing
             return [list(self.size), self.fit, None]
-        return [None, self.fit, None if self.usual is None else [*self.usual.size, self.usual.shrinks]]
+        return [
+            None,
+            self.fit,
+            None if self.usual is None else [*self.usual.size, self.usual.shrinks, *[True] * self.usual.whole],
+        ]
 
     def begin(self) -> None:
         """Forget what sizes the pictures had that were handed over, which are handed over again."""
@@ -88,7 +99,7 @@ class Resizer:
         larger = any(side > usual for side, usual in zip(size, self.usual.size, strict=True))
         if size == first and not (larger and self.usual.shrinks):
             return False
-        self.size = self.usual.size
+        self.size = self.usual.of(size) if size == first else self.usual.size
         return True
 
     def __call__(self, picture: UInt8Array, size: Size | None = None) -> UInt8Array:

@@ -16,7 +16,7 @@ from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing
 from diffgen.errors import DiffgenError, RunError, UserError
 from diffgen.models.answer_store import AnswerStore
 from diffgen.models.class_names import Background, background_in, in_order, inverse, names_without, own_order
-from diffgen.models.detections import CLASS, BoxReader, as_boxes, feeding_in_words, feeding_of, renumbered
+from diffgen.models.detections import CLASS, BoxReader, as_boxes, feeding_in_words, feeding_of
 from diffgen.models.detector_heads import NoHeadError, looks_like_boxes
 from diffgen.models.inputs import ImageShape, PixelTransform, as_tensor, check_images, grey_levels_only
 from diffgen.models.model_settings import ModelSettings
@@ -218,7 +218,7 @@ class BlackBox(ABC):
     @property
     def own_class_names(self) -> tuple[str, ...]:
         """The class names in the model's own order, or none."""
-        return self._all_names if self.detects and self._all_names else own_order(self.class_names, self.class_order)
+        return own_order(self.class_names, self.class_order)
 
     def map_classes(self, class_order: tuple[int, ...]) -> None:
         """Count the model's own class ``i`` as ``class_order[i]``: its columns and names are put into that order.
@@ -301,7 +301,7 @@ class BlackBox(ABC):
             shape: (C, H, W) of these.
             instead: why it is no classifier; raised where it turns out to be no detector either.
         """
-        before, names = self.preprocessing, self._all_names or self.own_class_names
+        before, names, every = self.preprocessing, self._all_names or self.own_class_names, images
         if len(images) > _PREPARED_BOXES:
             images = images[np.sort(random_rows(len(images), _PREPARED_BOXES))]
         self._boxes, self._placing = BoxReader(self.name), None
@@ -326,6 +326,8 @@ class BlackBox(ABC):
             head=head.kind,
             background="first" if self._boxes.from_one else "none",
         )
+        if not head.classes and not names:
+            images = every  # which show what classes there are
         with torch.inference_mode():
             _, raw = find_layout(self, images, shape)
             check_single(self, images)
@@ -367,15 +369,6 @@ class BlackBox(ABC):
             names = ()  # they name something else than the classes
         self._all_names = self.class_names = names
         self.num_classes = told or len(names) or max(seen, 1)
-
-    def number_classes(self, order: tuple[int, ...], names: tuple[str, ...]) -> None:
-        """Count the own class ``i`` of a prepared detector as ``order[i]`` of classes that other models have too.
-
-        Args:
-            order: different numbers, one for each of its classes.
-            names: of all classes, those that it lacks among them.
-        """
-        self.class_order, self.class_names, self.num_classes = order, names, len(names)
 
     @property
     def _background_is_said(self) -> bool:
@@ -464,13 +457,11 @@ class BlackBox(ABC):
                 where it is not ``lenient``.
         """
         raw = self._checked_outputs(images)
-        if self.detects:
-            raw = renumbered(raw, self.class_order)
-        elif len(raw) > 0:
+        if len(raw) > 0 and not self.detects:
             raw = to_probabilities(raw, self._kind)
             if self.class_order:
                 raw = raw[:, torch.as_tensor(inverse(self.class_order), device=raw.device)]
-        elif self._columns != self.num_classes:
+        elif self._columns != self.num_classes and not self.detects:
             raw = raw.new_empty((0, self.num_classes))
         return raw.to(self.device) if isinstance(images, torch.Tensor) else raw.cpu().numpy()
 
@@ -525,9 +516,20 @@ class BlackBox(ABC):
         if fault is not None and self.lenient:
             self.unanswered += leave_unanswered(raw, self._kind)  # of a detector, an image without objects
             fault = find_fault(raw, self._kind)
+        if fault is None and self.detects:
+            fault = self._fault_of_classes(raw)
         if fault is not None:
             raise RunError(f"Model {self.name} {fault}")
         return raw
+
+    def _fault_of_classes(self, raw: torch.Tensor) -> str | None:
+        highest = int(as_boxes(raw)[..., CLASS].max())
+        if highest < self.num_classes:
+            return None
+        return (
+            f"found an object of class {highest}, but of {self.num_classes} classes alone until now; name all of its "
+            "classes with --class-names FILE."
+        )
 
     def _asked(self, images: torch.Tensor | UInt8Array) -> torch.Tensor:
         check_images(images, self.name)

@@ -123,7 +123,7 @@ def _rows(
         if not torch.isfinite(values).all():
             place.fill_(torch.nan)
             continue
-        values = values[values[:, SCORE] >= score_floor]
+        values = values[(values[:, SCORE] >= score_floor) & (values[:, CLASS] >= 0)]
         values = values[values[:, SCORE].argsort(descending=True, stable=True)]
         if nms_iou is not None:
             values = _suppressed(values[:_MOST_CANDIDATES], nms_iou)
@@ -139,17 +139,6 @@ def _suppressed(values: torch.Tensor, iou: float) -> torch.Tensor:
     from torchvision.ops import batched_nms
 
     return values[batched_nms(values[:, :4], values[:, SCORE], values[:, CLASS].long(), iou)]
-
-
-def renumbered(rows: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
-    """Answers (N, P * 6) with each class ``i`` counted as ``order[i]``; classes beyond the order keep their number."""
-    if not order:
-        return rows
-    boxes = as_boxes(rows.clone())
-    labels, numbers = boxes[..., CLASS].long(), torch.tensor(order, device=rows.device)
-    known = (labels >= 0) & (labels < len(numbers))
-    boxes[..., CLASS] = torch.where(known, numbers[labels.clamp(0, len(numbers) - 1)], labels).float()
-    return boxes.flatten(1)
 
 
 # -- how the makers of detectors feed them ---------------------------------------------------------------------------

@@ -62,9 +62,21 @@ def seated(models: Sequence[BlackBox], config: TaskConfig) -> tuple[BlackBox, ..
         )
     if wanted == "classification":
         return tuple(models)
+    _check_suppression(models)
     names, places = _by_name(models)
     task = Detection(names, threshold=config.score, moved_below=config.moved_below, moved_pixels=config.moved_pixels)
     return Panel(models, task, places).members
+
+
+def _check_suppression(models: Sequence[BlackBox]) -> None:
+    """See that boxes are left out of all answers alike: what differs then is what the models say."""
+    for option in ("score_floor", "nms_iou"):
+        values = {role: getattr(model.preprocessing, option) for role, model in zip(roles(models), models, strict=True)}
+        if len(set(values.values())) > 1:
+            told = listed([f"{value:g} for {role}" for role, value in values.items()])
+            raise UserError(
+                f"--{option.replace('_', '-')} is {told}; give all detectors the same, so that what differs is theirs."
+            )
 
 
 def _by_name(models: Sequence[BlackBox]) -> tuple[tuple[str, ...], tuple[Int64Array, ...]]:

@@ -41,6 +41,7 @@ from diffgen.runs.files import write_text
 from diffgen.runs.outputs import output_file
 from diffgen.types import ImageSet, UInt8Array
 from diffgen.wording import percent
+from diffgen.workflows.inspect_detector import feed_detector
 
 # the names of candidates that stand in front: of those that images do not tell apart they are taken
 AS_BEFORE, AS_DECLARED = "as the sidecar says", "as the file says"
@@ -74,6 +75,7 @@ class Inspection:
         now: the candidate that a comparison takes when nothing else is said, or None: so the model takes no such image.
         now_at_chance: whether with that one it is hardly right more often than by guessing; never without labels.
         written: the sidecar that was written, or None.
+        head: of a detector, how its answers are read, in words; empty for a classifier.
     """
 
     model: str
@@ -92,6 +94,7 @@ class Inspection:
     now: Candidate | None
     now_at_chance: bool
     written: str | None = None
+    head: str = ""
 
 
 @own_numerics()
@@ -141,6 +144,8 @@ def inspect(
     class_names = options.class_names or before.class_names or box.class_names or beside_names
     declared, any_size = box.preprocessing, box.size_open
     shapes = _shapes(box, said, images)
+    if box.detects:
+        return _of_detector(box, images, said, before, tuple(class_names), tuple(shapes), beside, progress)
     trials = Trials(box, images, class_names, progress)
     plans = list(_plans(images.image_shape, shapes, said, trials.images))
     as_declared = replace(declared, size=box.preprocessing.size)  # which may be the one that the file declares by now
@@ -208,6 +213,54 @@ def inspect(
         now=None if now is None else now.candidate,
         now_at_chance=now is not None and trials.at_chance(now),
         written=None if beside is None else str(beside),
+    )
+
+
+def _of_detector(
+    box: BlackBox,
+    images: ImageSet,
+    said: Preprocessing,
+    before: Sidecar,
+    class_names: tuple[str, ...],
+    shapes: tuple[tuple[int, int, int], ...],
+    beside: Path | None,
+    progress: Progress,
+) -> Inspection:
+    """As :func:`inspect`, of a detector."""
+    given: list[Plan] = []
+    if box.declared != Preprocessing():
+        given.append((AS_DECLARED, box.preprocessing))
+    if before.preprocessing != Preprocessing():
+        given.insert(0, (AS_BEFORE, before.preprocessing.over(box.preprocessing)))
+    found = feed_detector(box, images, given, said, class_names, progress)
+    chosen = found.chosen
+    box.set_preprocessing(chosen.preprocessing)
+    box.prepare(images.images[:PREPARED])
+    if beside is not None:
+        how = "no boxes are known" if chosen.accuracy is None else f"mean average precision {chosen.accuracy:.3f}"
+        remark = (
+            f"written by diffgen inspect: {how}, {chosen.images} images of {images.source}; options of the command "
+            "line win over this file"
+        )
+        write_text(beside, sidecar_text(chosen.preprocessing, class_names, remark))
+    return Inspection(
+        model=box.name,
+        path=box.url if box.path is None else str(box.path),
+        format=_format(box),
+        takes=shapes,
+        image_shape=images.image_shape,
+        classes=box.num_classes,
+        class_names=class_names or box.class_names,
+        fixed_batch=box.fixed_batch,
+        images=chosen.images,
+        labelled=chosen.accuracy is not None,
+        candidates=found.candidates,
+        alike=found.alike,
+        chosen=chosen,
+        now=found.now,
+        now_at_chance=False,
+        written=None if beside is None else str(beside),
+        head=found.words,
     )
 
 

@@ -163,17 +163,6 @@ def test_a_graph_of_one_image_is_asked_one_at_a_time(tmp_path):
     check_finds(box.predict(images), known)
 
 
-def test_classes_are_numbered_as_another_model_numbers_them(tmp_path):
-    images, known = pictures()
-    box = load(export("yolov8", tmp_path / "net.onnx", names="['red', 'blue']"))
-    box.prepare(images)
-    box.number_classes((2, 0), ("blue", "green", "red"))
-    assert box.num_classes == 3 and box.own_class_names == ("red", "blue")
-    for rows in known:
-        rows[:, 4] = np.where(rows[:, 4] == 0, 2, 0)
-    check_finds(box.predict(images), known)
-
-
 # -- suppression, and pixels -----------------------------------------------------------------------------------------
 
 
@@ -332,6 +321,27 @@ def test_class_names_of_other_classes_are_refused_or_left_out(tmp_path):
     assert box.class_names == () and box.num_classes == 2
     with pytest.raises(UserError, match="finds objects of 2 classes or more but its class_names are 3"):
         load(path, class_names=("a", "b", "c")).prepare(images)
+
+
+def test_classes_that_were_not_seen_before_are_refused():
+    images, _ = pictures()
+
+    def shifted(pixels):
+        found = [*detections("mappings", pixels)]
+        for each, own in zip(found, pixels, strict=True):
+            each["labels"] = each["labels"] + (7 if own.max() < 0.1 else 0)
+            each["boxes"], each["scores"] = np.array([[1, 1, 9, 9]]), np.array([0.9])
+            each["labels"] = np.resize(each["labels"], 1) if len(each["labels"]) else np.array([7])
+        return found
+
+    box = load(shifted, name="m", preprocessing=Preprocessing(head="detections"))
+    box.prepare(images)
+    assert box.num_classes == 2
+    with pytest.raises(RunError, match="an object of class 7, but of 2 classes alone until now"):
+        box.predict(np.zeros_like(images))
+    box = load(shifted, name="m", class_names=("red", "blue"), preprocessing=Preprocessing(head="detections"))
+    with pytest.raises(UserError, match="finds objects of 8 classes or more but its class_names are 2"):
+        box.prepare(np.zeros_like(images))
 
 
 def test_letterbox_and_crop_together_are_refused(tmp_path):
