@@ -57,14 +57,19 @@ class InItsOwnType:
     def __init__(self, module: torch.nn.Module) -> None:
         self._module = module
         self._type = torch.float32
+        self._listed = False
 
     def __call__(self, batch: torch.Tensor) -> object:
         """What the network gives for a float32 tensor; raises whatever it raises to float32."""
         try:
-            return self._module(batch.to(self._type))
+            return self._module([*batch] if self._listed else batch.to(self._type))
         except torch.OutOfMemoryError:
             raise
-        except RuntimeError:
+        except RuntimeError as error:
+            if "List[Tensor]" in str(error) and not self._listed:
+                # torchvision's detectors as TorchScript take images one by one
+                self._listed = True
+                return self(batch)
             for kind in self._types():
                 with suppress(RuntimeError):
                     answer = self._module(batch.to(kind))
