@@ -71,6 +71,7 @@ from .workflows.check import resume_check as resume_check
 from .workflows.compare import compare as compare
 from .workflows.demo import demo as demo
 from .workflows.demo import demo_gate as demo_gate
+from .workflows.demo_detection import demo_detection as demo_detection
 from .workflows.doctor import Examination as Examination
 from .workflows.doctor import clear_cache as clear_cache
 from .workflows.doctor import doctor as doctor

@@ -11,12 +11,14 @@ from diffgen import api
 from diffgen.cli import check, options, table
 from diffgen.cli.settings_options import add_settings, settings_from
 from diffgen.config import Budget, CheckConfig, CompareConfig
+from diffgen.errors import UserError
 
 _DESCRIPTION = """\
 A whole run with nothing from outside: the 1,797 handwritten digits that ship inside scikit-learn (real scans of 8x8
 pixels, here scaled up to 28x28), two small classifiers of different architecture trained on half of them and saved as
 model files (TorchScript and ONNX), a search among changed copies of the other half, filters, and a report. With --gate
-one classifier and its 8-bit quantization instead, and the verdict whether the one may replace the other.
+one classifier and its 8-bit quantization instead, and the verdict whether the one may replace the other. With --task
+detection two detectors that find the digits on plain grounds.
 """
 
 
@@ -30,7 +32,14 @@ def add_parser(verbs: Any) -> None:
         "demo",
         help="a whole run on embedded digits, in some minutes",
         description=_DESCRIPTION,
-        examples="diffgen demo\ndiffgen demo --budget 10s -o runs/demo --force\ndiffgen demo --gate",
+        examples="diffgen demo\ndiffgen demo --budget 10s -o runs/demo --force\ndiffgen demo --gate\n"
+        "diffgen demo --task detection",
+    )
+    parser.add_argument(
+        "--task",
+        choices=("classification", "detection"),
+        default="classification",
+        help="what the models do; detection: find digits on plain grounds (default: %(default)s)",
     )
     parser.add_argument("--gate", action="store_true", help="check a quantized model against the one it was made from")
     parser.add_argument(
@@ -55,10 +64,13 @@ def run(arguments: argparse.Namespace) -> int:
         **options.events(arguments),
         "command": shlex.join(["diffgen", *sys.argv[1:]]),
     }
+    if arguments.gate and arguments.task == "detection":
+        raise UserError("--gate is a demonstration with classifiers; leave it out, or --task detection.")
     if arguments.gate:
         verdict = api.demo_gate(budget=given, **common)
         check.print_verdict(verdict)
         return options.finish(arguments, verdict, verdict.exit_code)
-    result = api.demo(budget=given or _BUDGET, **common)
+    demo = api.demo_detection if arguments.task == "detection" else api.demo
+    result = demo(budget=given or _BUDGET, **common)
     table.print_result(result)
     return options.finish(arguments, result, 130 if result.interrupted else 0)

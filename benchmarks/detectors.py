@@ -1,0 +1,192 @@
+"""What a check says of deployments of one detector with a fault in them, and of clean ones, without any limit.
+
+    python -m benchmarks.detectors OUT --models MODELS --data DATA [--only NAME ...] [--detectors a b]
+
+MODELS has ``a.onnx``, ``b.onnx`` and ``val.txt``, the names of pictures that no detector has seen, as
+``python -m benchmarks.detectors_models`` makes them. DATA has pictures and boxes as in Pascal VOC. The base is the file
+behind a pipeline as Ultralytics' own is: letterbox, network, threshold of the scores, non-maximum suppression. Each
+candidate is the same file behind a pipeline with one fault. OUT gets the run folders and detectors.json; what is
+recorded there is not checked again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import torch
+from torchvision.ops import batched_nms
+
+from diffgen.config import Budget, CheckConfig, CompareConfig, ModelSpec, Opening, Preprocessing
+from diffgen.data import load
+from diffgen.errors import DiffgenError
+from diffgen.gate.result import CheckResult
+from diffgen.runs.files import write_json
+from diffgen.types import Float32Array, ImageSet
+from diffgen.workflows.check import check
+
+SIZE = (240, 320)  # of the pictures; half of what they have
+CLASSES = ("RBC",)
+_FLOOR = 0.01
+
+
+@dataclass
+class Pipeline:
+    """A detector as somebody deploys it: pictures float32 (N, 3, H, W), 0..255, to rows (n, 6) of each.
+
+    Attributes:
+        file: ONNX, a raw head (N, 4 + C, M): middle, sides, scores.
+        side: of its input, pixels.
+        others: each a fault, where it is not as usual.
+    """
+
+    file: Path
+    side: int
+    colour: float = 114.0
+    stretch: bool = False
+    bgr: bool = False
+    nms: float = 0.7
+    scores: float = 1.0
+    offset: int = 0
+    corners_for_middles: bool = False
+    shift: float = 0.0
+    half: bool = False
+    turned: bool = False
+    antialias: bool = False
+    levels: bool = False
+
+    def __post_init__(self) -> None:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        self._session = onnxruntime.InferenceSession(str(self.file), options, providers=["CPUExecutionProvider"])
+
+    def __call__(self, batch: Float32Array) -> list[torch.Tensor]:
+        """Rows x1, y1, x2, y2, score, class of each picture, in its pixels."""
+        pictures = torch.as_tensor(batch)
+        pictures = pictures.rot90(1, (2, 3)) if self.turned else pictures
+        height, width = pictures.shape[2:]
+        high, wide = (self.side / height, self.side / width)
+        if not self.stretch:
+            high = wide = min(high, wide)
+        rows, columns = round(height * high), round(width * wide)
+        small = torch.nn.functional.interpolate(
+            pictures, (rows, columns), mode="bilinear", antialias=self.antialias, align_corners=False
+        )
+        above, left = (self.side - rows) // 2, (self.side - columns) // 2
+        whole = torch.full((len(batch), 3, self.side, self.side), self.colour)
+        whole[:, :, above : above + rows, left : left + columns] = small
+        whole = whole.flip(1) if self.bgr else whole
+        values = whole if self.levels else whole / 255
+        values = values.half().float() if self.half else values
+        said = torch.from_numpy(self._session.run(None, {self._session.get_inputs()[0].name: values.numpy()})[0])
+        said = said.half().float() if self.half else said
+        return [self._rows(each.T, (high, wide), (above, left)) for each in said]
+
+    def _rows(self, said: torch.Tensor, scale: tuple[float, float], beside: tuple[int, int]) -> torch.Tensor:
+        best, label = said[:, 4:].max(dim=1)
+        score = (best * self.scores).clamp(0, 1)
+        there = score > _FLOOR
+        boxes, score, label = said[there, :4], score[there], label[there]
+        if not self.corners_for_middles:
+            half = boxes[:, 2:] / 2
+            boxes = torch.cat([boxes[:, :2] - half, boxes[:, :2] + half], dim=1)
+        kept = batched_nms(boxes, score, label, self.nms)[:100]
+        boxes = boxes[kept] + self.shift - torch.tensor([beside[1], beside[0]] * 2)
+        boxes = boxes / torch.tensor([scale[1], scale[0]] * 2)
+        return torch.cat([boxes, score[kept, None], label[kept, None].float() + self.offset], dim=1)
+
+
+#: Faults of a pipeline, each a change of it; "int8" is another file.
+FAULTS: dict[str, dict[str, object]] = {
+    "letterbox colour": {"colour": 0.0},
+    "stretched": {"stretch": True},
+    "bgr": {"bgr": True},
+    "nms iou": {"nms": 0.2},
+    "score scale": {"scores": 0.5},
+    "class offset": {"offset": 1},
+    "box format": {"corners_for_middles": True},
+    "half-pixel shift": {"shift": 0.5},
+    "fp16": {"half": True},
+    "int8": {},
+    "size": {"side": 128},
+    "exif": {"turned": True},
+}
+
+
+def pictures(data: Path, models: Path) -> ImageSet:
+    """The pictures that no detector has seen, with their boxes."""
+    every = load(data, resize=SIZE)
+    names = set((models / "val.txt").read_text().split())
+    assert every.names is not None
+    return every.at(np.flatnonzero([Path(name).stem in names for name in every.names]))
+
+
+def checked(base: Pipeline, candidate: Pipeline | Path, data: ImageSet, run: Path) -> CheckResult:
+    """A check with the default limits on real pictures alone."""
+    fed = ModelSpec(preprocessing=Preprocessing(scale="0..255", outputs="boxes"), opening=Opening(isolate="off"))
+    compare = CompareConfig(
+        models=(replace(fed, class_names=CLASSES),) * 2, technique="as_is", budget=Budget(queries=len(data))
+    )
+    return check(base, candidate, data=data, config=CheckConfig(compare=compare), output=run, force=True)
+
+
+def cases(models: Path, name: str) -> dict[str, tuple[str, Pipeline | Path]]:
+    """Candidates of a detector by name: what the check is to say, "refuse" or "pass", and the candidate."""
+    file = models / f"{name}.onnx"
+    base = Pipeline(file, _side(file))
+    found: dict[str, tuple[str, Pipeline | Path]] = {}
+    for fault, change in FAULTS.items():
+        other = models / f"{name}-int8.onnx" if fault == "int8" else file
+        if other.exists():
+            found[fault] = ("refuse", replace(base, file=other, **change))  # type: ignore[arg-type]
+    found["again"] = ("pass", replace(base))
+    for beside in (f"{name}.onnx", f"{name}-nms.onnx", f"{name}-yolox.onnx"):
+        if (models / beside).exists():
+            found[f"file {beside}"] = ("pass", models / beside)
+    return found
+
+
+def _side(file: Path) -> int:
+    side: int = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"]).get_inputs()[0].shape[2]
+    return side
+
+
+def main() -> None:
+    """Check every candidate and print what came of it."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--models", type=Path, required=True)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--detectors", nargs="+", default=["a", "b"])
+    parser.add_argument("--only", nargs="+", default=None, metavar="NAME")
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    table = arguments.out / "detectors.json"
+    found: dict[str, dict[str, object]] = json.loads(table.read_text()) if table.exists() else {}
+    data = pictures(arguments.data, arguments.models)
+    for detector in arguments.detectors:
+        file = arguments.models / f"{detector}.onnx"
+        for name, (wanted, candidate) in cases(arguments.models, detector).items():
+            key = f"{detector}: {name}"
+            if key in found or (arguments.only and name not in arguments.only):
+                continue
+            run = arguments.out / key.replace(": ", "-").replace(" ", "-")
+            for known in (True, False):
+                shown = data if known else replace(data, boxes=None)
+                try:
+                    result = checked(Pipeline(file, _side(file)), candidate, shown, run)
+                    status, why = str(result.status), [each.name for each in result.conditions if each.status == "FAIL"]
+                except DiffgenError as error:
+                    status, why = "refused", [str(error)]
+                entry = found.setdefault(key, {"wanted": wanted})
+                entry["boxes known" if known else "no boxes"] = {"status": status, "why": why}
+            write_json(table, found)
+            print(key, found[key], flush=True)
+
+
+if __name__ == "__main__":
+    main()
