@@ -30,8 +30,8 @@ from diffgen.runs.opening import read_bytes
 from diffgen.runs.triggers import HASH_BYTES, image_hashes
 from diffgen.types import Float32Array, ImageSet, Int64Array, UInt8Array
 
-_LARGEST = 2**33  # bytes of a file
-_FED = Preprocessing(channels="rgb", invert=False, size=(), scale="0..255", mean=(), std=(), layout="nchw")
+LARGEST = 2**33  # bytes of a file
+FED = Preprocessing(channels="rgb", invert=False, size=(), scale="0..255", mean=(), std=(), layout="nchw")
 _MOST_CLASSES = 2**16
 
 
@@ -50,7 +50,7 @@ class AnswerTable(BlackBox):
     format = "a table of answers"
 
     def __init__(self, path: Path, kind: FileKind, settings: ModelSettings) -> None:
-        super().__init__(replace(settings, preprocessing=replace(_FED, outputs="probabilities", background="none")))
+        super().__init__(replace(settings, preprocessing=replace(FED, outputs="probabilities", background="none")))
         self._input_device = torch.device("cpu")
         columns = _READERS[kind](path)
         self._answers, self._labels = _answers_in(columns, path)
@@ -67,7 +67,7 @@ class AnswerTable(BlackBox):
             self._places = {digest: row for row, digest in enumerate(self._hashes)}
 
     def _admit(self, preprocessing: Preprocessing) -> Preprocessing:
-        return replace(_FED, outputs="probabilities", background="none", antialias=True, output="")
+        return replace(FED, outputs="probabilities", background="none", antialias=True, output="")
 
     def bind(self, data: ImageSet) -> None:
         """Say which data set's rows the table's are; called before it is prepared.
@@ -174,7 +174,7 @@ def _hashes_in(columns: Mapping[str, Any], path: Path) -> list[bytes] | None:
 
 def _read_npz(path: Path) -> dict[str, Any]:
     try:
-        with np.load(io.BytesIO(read_bytes(path, longest=_LARGEST)), allow_pickle=False) as file:
+        with np.load(io.BytesIO(read_bytes(path, longest=LARGEST)), allow_pickle=False) as file:
             return {name: file[name] for name in file.files if name in (*_NAMES, *_LABELS, "probabilities")}
     except (*ZIP_ERRORS, KeyError) as error:
         raise UserError(f"The table {path} cannot be read ({error}); write it again.") from error
@@ -182,7 +182,7 @@ def _read_npz(path: Path) -> dict[str, Any]:
 
 def _read_csv(path: Path) -> dict[str, Any]:
     try:
-        rows = list(csv.reader(io.StringIO(read_bytes(path, longest=_LARGEST).decode("utf-8-sig")), strict=True))
+        rows = list(csv.reader(io.StringIO(read_bytes(path, longest=LARGEST).decode("utf-8-sig")), strict=True))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"The table {path} cannot be read ({error}); write it again.") from error
     names, *rest = rows

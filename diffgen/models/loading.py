@@ -210,6 +210,10 @@ def open_file(
         from diffgen.models.answer_table import AnswerTable
 
         return AnswerTable(path, kind, settings)
+    if kind is FileKind.ANSWERS_COCO:
+        from diffgen.models.coco_answers import CocoAnswers
+
+        return CocoAnswers(path, settings)
     weights = kind in (FileKind.TORCH_WEIGHTS, FileKind.SAFETENSORS)
     if arch is not None and (weights or kind is FileKind.TORCH_MODULE):
         from diffgen.models.state_dict import StateDictModel

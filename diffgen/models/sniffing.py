@@ -47,6 +47,7 @@ class FileKind(Enum):
     NUMPY = "a file of NumPy arrays"
     ANSWERS_NPZ = "a table of answers (.npz)"
     ANSWERS_CSV = "a table of answers (CSV)"
+    ANSWERS_COCO = "a table of boxes (COCO JSON)"
     PARQUET = "a Parquet table"
     OTHER_ZIP = "a zip archive, but of no model format that diffgen knows"
     UNKNOWN = "of no format that diffgen knows"
@@ -231,6 +232,10 @@ def _text_kind(head: bytes) -> FileKind | None:
         return None
     if not all(letter.isprintable() or letter in "\r\n\t\f\ufeff" for letter in text):
         return None
+    if text.lstrip("\ufeff \t\r\n").startswith("[") and all(
+        f'"{key}"' in text for key in ("bbox", "score", "image_id")
+    ):
+        return FileKind.ANSWERS_COCO
     columns = [name.strip().lower() for name in text.lstrip("\ufeff").partition("\n")[0].split(",")]
     table = len(columns) > 1 and len(set(columns)) == len(columns) and {*columns} & {*ANSWER_NAMES, *ANSWER_LABELS}
     return FileKind.ANSWERS_CSV if table else FileKind.TEXT
