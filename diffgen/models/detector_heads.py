@@ -443,7 +443,7 @@ def _with_class_scores(samples: Sequence[Outputs], size: Size, said: HeadKind | 
     values = torch.cat([each[scores].float().reshape(-1, first[scores].shape[2]) for each in samples])
     if said is None and not _are_scores(values):
         raise UserError(
-            f"Model {name} gives logits of {counted(values.shape[1], 'class')} for each box, and nothing says whether "
+            f"Model {name} gives {counted(values.shape[1], 'logit')} for each box, and nothing says whether "
             "the last one is for no object; say --head detr if it is (a softmax), or --head rt-detr (a sigmoid)."
         )
     return Head(

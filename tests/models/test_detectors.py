@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,11 +11,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing, replace
+from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing, TaskConfig, replace
 from diffgen.errors import RunError, UserError
 from diffgen.models import load
 from diffgen.models.detections import CLASS, SCORE, as_boxes
 from diffgen.models.inputs import PixelTransform
+from diffgen.models.panel import seated
 from tests.models.detectors import HEADS_OF_ONNX, Headed, export, pictures
 
 CERTAIN = 0.8  # scores of what lies within two pixels of a square
@@ -76,6 +78,24 @@ def test_heads_of_networks_in_memory(kind):
     tensor = box.predict(torch.from_numpy(images))
     np.testing.assert_array_equal(tensor.numpy(), box.predict(images))
     assert box.predict(images[:0]).shape == (0, 600)
+
+
+def test_torchscript_of_torchvisions_detectors(tmp_path):
+    from torchvision.models.detection import ssdlite320_mobilenet_v3_large
+
+    network = ssdlite320_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=3).eval()
+    images, _ = pictures(3)
+    box = load(network)
+    box.prepare(images)
+    assert box.preprocessing.head == "torchvision" and box.preprocessing.background == "first"
+    assert box.num_classes <= 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.script(network).save(tmp_path / "net.pt")
+    # it takes a list of images, and changes lists in a way that no file may which nobody trusts
+    scripted = load(tmp_path / "net.pt", allow_pickle=True)
+    scripted.prepare(images)
+    np.testing.assert_allclose(scripted.predict(images), box.predict(images), atol=1e-3)
 
 
 def detections(kind, pixels):
@@ -265,8 +285,9 @@ def refused(function, *, images=NOTHING, **settings):
     return str(error.value)
 
 
-def test_logits_without_a_word_on_the_last_one_are_refused():
+def test_logits_without_a_word_on_the_last_one_are_refused(told):
     found = refused(Headed("rt-detr"), images=pictures()[0])
+    told(GROUP, "logits of which nothing says whether the last is for no object", found)
     assert "--head detr" in found and "--head rt-detr" in found
     images, known = pictures()
     box = load(Headed("rt-detr"), preprocessing=Preprocessing(head="rt-detr"))
@@ -282,14 +303,17 @@ def test_what_is_no_detector_is_refused_as_no_classifier():
     )
 
 
-def test_heads_that_are_not_there_are_refused():
+def test_heads_that_are_not_there_are_refused(told):
     table = np.random.default_rng(0).random((4, 6, 50), dtype=np.float32) * 60
     found = refused(lambda pixels: table, outputs="boxes", head="ssd")
     assert "an ssd head cannot be read" in found and "--head" in found
+    told(GROUP, "--head ssd for one array", found)
     assert "axis of the images" in refused(lambda pixels: table[:2], outputs="boxes")
     assert "nothing that boxes" in refused(lambda pixels: "boxes", outputs="boxes")
     rows = [{"boxes": np.zeros((3, 4)), "scores": np.zeros(2), "labels": np.zeros(3)}] * 4
-    assert "boxes (n, 4), scores (n,) and labels (n,)" in refused(lambda pixels: rows)
+    found = refused(lambda pixels: rows)
+    assert "boxes (n, 4), scores (n,) and labels (n,)" in found
+    told(GROUP, "three boxes and two scores", found)
 
 
 def test_values_that_are_not_finite_are_refused_or_are_no_boxes():
@@ -313,14 +337,15 @@ def test_values_that_are_not_finite_are_refused_or_are_no_boxes():
     assert box.unanswered == 1
 
 
-def test_class_names_of_other_classes_are_refused_or_left_out(tmp_path):
+def test_class_names_of_other_classes_are_refused_or_left_out(tmp_path, told):
     images, _ = pictures()
     path = export("yolov8", tmp_path / "net.onnx", names="['a', 'b', 'c']")
     box = load(path)
     box.prepare(images)
     assert box.class_names == () and box.num_classes == 2
-    with pytest.raises(UserError, match="finds objects of 2 classes or more but its class_names are 3"):
+    with pytest.raises(UserError, match="finds objects of 2 classes or more but its class_names are 3") as error:
         load(path, class_names=("a", "b", "c")).prepare(images)
+    told(GROUP, "three class names for two classes", error.value)
 
 
 def test_classes_that_were_not_seen_before_are_refused():
@@ -344,7 +369,22 @@ def test_classes_that_were_not_seen_before_are_refused():
         box.prepare(np.zeros_like(images))
 
 
-def test_letterbox_and_crop_together_are_refused(tmp_path):
+def test_letterbox_and_crop_together_are_refused(tmp_path, told):
     path = export("yolov8", tmp_path / "net.onnx")
-    with pytest.raises(UserError, match="a crop, and keeps the whole picture"):
+    with pytest.raises(UserError, match="a crop, and keeps the whole picture") as error:
         load(path, preprocessing=Preprocessing(fitting="letterbox", crop=0.875)).prepare(pictures()[0])
+    told(GROUP, "--fitting letterbox --crop 0.875", error.value)
+
+
+def test_suppression_that_differs_is_refused(tmp_path, told):
+    images, _ = pictures()
+    models = []
+    for iou in (0.5, 0.7):
+        box = load(Headed("yolov8"), preprocessing=Preprocessing(nms_iou=iou))
+        box.prepare(images)
+        models.append(box)
+    with pytest.raises(
+        UserError, match=r"--nms-iou is 0\.5 for A and 0\.7 for B; give all detectors the same"
+    ) as error:
+        seated(models, TaskConfig())
+    told(GROUP, "--a-nms-iou 0.5", error.value)
