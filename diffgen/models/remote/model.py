@@ -68,6 +68,7 @@ class RemoteModel(BlackBox):
         self.url = str(address)
         self._input_device = torch.device("cpu")
         self._address = address
+        self._sides_of_head: tuple[int, ...] = ()  # of a detector, of one image
         self.server = Server(address.origin, self.name, remote.over(DEFAULT_REMOTE))
         self.answers: RemoteStore = RemoteStore(
             self.name,
@@ -160,7 +161,22 @@ class RemoteModel(BlackBox):
     def _ask(self, batch: torch.Tensor) -> object:
         pixels = self._pixels(batch)
         about = f"{self.digest}\n{self.preprocessing.output}"
-        return self.answers.asked(pixels, about, self._from_server)
+        if not self.detects:
+            return self.answers.asked(pixels, about, self._from_server)
+        # rows are what is kept of answers, and what the head of a detector is read from has one more axis
+        # which axes these are the server tells once, also where a resumed run remembers every row
+        known = bool(self._sides_of_head)
+        answer = self.answers.asked(pixels, f"{about}\nboxes", self._flat) if known else self._flat(pixels)
+        if isinstance(answer, torch.Tensor) and answer.ndim == 2 and self._sides_of_head:
+            return answer.view(len(answer), *self._sides_of_head)
+        return answer
+
+    def _flat(self, pixels: np.ndarray[Any, Any]) -> Any:
+        answer = self._from_server(pixels)
+        if isinstance(answer, torch.Tensor) and answer.ndim == 3:
+            self._sides_of_head = tuple(answer.shape[1:])
+            return answer.float().flatten(1)
+        return answer
 
     def _pixels(self, batch: torch.Tensor) -> np.ndarray[Any, Any]:
         """The batch as it is sent.
@@ -226,7 +242,7 @@ class RemoteModel(BlackBox):
         if not output and len(found) != 1:
             raise UserError(no_such_output(self.name, list(found), "", counted(len(found), "output")))
         array = found[output] if output else next(iter(found.values()))
-        if self.num_classes and array.shape != (count, self._columns):
+        if self.num_classes and not self.detects and array.shape != (count, self._columns):
             raise Garbled(f"its answer has the shape {list(array.shape)[:4]}")
         if array.dtype == object:
             return array

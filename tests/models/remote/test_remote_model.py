@@ -15,6 +15,8 @@ from diffgen.errors import RunError, ServiceError, UserError
 from diffgen.models import BlackBox, load
 from diffgen.models.noise import numeric_noise
 from diffgen.models.remote.model import RemoteModel
+from tests.models.detectors import Headed, pictures
+from tests.models.remote.conftest import torch_model
 from tests.models.remote.fault_proxy import FAULTS, FaultProxy
 from tests.models.remote.oip_server import OipServer, Served
 
@@ -283,3 +285,23 @@ def test_every_fault_passes_without_a_trace(
         assert proxy.injected[kind] > 5
         assert kind == "delay" or box.server.retried == proxy.injected[kind]
     np.testing.assert_allclose(found, local.predict(images), atol=2e-6)
+
+
+def test_a_detector_behind_an_address_answers_as_in_memory(tmp_path: Path) -> None:
+    images, _ = pictures(6)
+    network = load(Headed("yolov8"))
+    network.prepare(images)
+    expected = network.predict(images)
+    served = torch_model(Headed("yolov8"), shape=(-1, 3, 64, 64), outputs={"output0": "FP32"})
+    with OipServer({"m": served}) as server:
+        box = opened(server, images)
+        assert box.detects and box.preprocessing.head == "yolov8"
+        np.testing.assert_allclose(box.predict(images), expected, atol=1e-4)
+        box.answers.attach(tmp_path / "answers.sqlite")
+        first, sent = box.predict(images), box.answers.images_sent
+        np.testing.assert_array_equal(box.predict(images[::-1])[::-1], first)
+        assert box.answers.images_sent == sent
+        again = opened(server, images)
+        again.answers.attach(tmp_path / "answers.sqlite")
+        np.testing.assert_array_equal(again.predict(images), first)
+        assert again.answers.images_sent < 2 * sent
