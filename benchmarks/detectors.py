@@ -7,6 +7,11 @@ MODELS has ``a.onnx``, ``b.onnx`` and ``val.txt``, the names of pictures that no
 behind a pipeline as Ultralytics' own is: letterbox, network, threshold of the scores, non-maximum suppression. Each
 candidate is the same file behind a pipeline with one fault. OUT gets the run folders and detectors.json; what is
 recorded there is not checked again.
+
+    python -m benchmarks.detectors OUT --models MODELS --data DATA --search A B [--seeds 0 1 2] [--budget 1000q]
+
+compares two files of MODELS on DATA instead, by the default search and by random draws from the same operators with as
+many queries, and writes how many distinct behaviours each finds to search.json.
 """
 
 from __future__ import annotations
@@ -21,13 +26,14 @@ import onnxruntime
 import torch
 from torchvision.ops import batched_nms
 
-from diffgen.config import Budget, CheckConfig, CompareConfig, ModelSpec, Opening, Preprocessing
+from diffgen.config import Budget, CheckConfig, CompareConfig, ModelSpec, Opening, Preprocessing, TaskConfig
 from diffgen.data import load
 from diffgen.errors import DiffgenError
 from diffgen.gate.result import CheckResult
 from diffgen.runs.files import write_json
 from diffgen.types import Float32Array, ImageSet
 from diffgen.workflows.check import check
+from diffgen.workflows.compare import compare
 
 SIZE = (240, 320)  # of the pictures; half of what they have
 CLASSES = ("RBC",)
@@ -128,10 +134,10 @@ def pictures(data: Path, models: Path) -> ImageSet:
 def checked(base: Pipeline, candidate: Pipeline | Path, data: ImageSet, run: Path) -> CheckResult:
     """A check with the default limits on real pictures alone."""
     fed = ModelSpec(preprocessing=Preprocessing(scale="0..255", outputs="boxes"), opening=Opening(isolate="off"))
-    compare = CompareConfig(
+    config = CompareConfig(
         models=(replace(fed, class_names=CLASSES),) * 2, technique="as_is", budget=Budget(queries=len(data))
     )
-    return check(base, candidate, data=data, config=CheckConfig(compare=compare), output=run, force=True)
+    return check(base, candidate, data=data, config=CheckConfig(compare=config), output=run, force=True)
 
 
 def cases(models: Path, name: str) -> dict[str, tuple[str, Pipeline | Path]]:
@@ -155,6 +161,21 @@ def _side(file: Path) -> int:
     return side
 
 
+def searches(pair: list[Path], data: Path, out: Path, seeds: list[int], budget: str) -> dict[str, list[int]]:
+    """The distinct behaviours that each technique finds, by seed; those on pictures of agreement after a slash."""
+    found: dict[str, list[int]] = {}
+    for technique in ("diffgan", "random_seeds"):
+        for seed in seeds:
+            run = out / f"{technique}-{seed}"
+            config = CompareConfig(technique=technique, seed=seed, task=TaskConfig(score=0.3))
+            result = compare(*pair, data=data, config=config, budget=budget, output=run, force=True)
+            found.setdefault(technique, []).append(result.behaviours)
+            found.setdefault(f"{technique}, of agreement", []).append(result.behaviours_of_agreement or 0)
+            write_json(out / "search.json", found)
+            print(technique, seed, result.behaviours, result.behaviours_of_agreement, result.triggers, flush=True)
+    return found
+
+
 def main() -> None:
     """Check every candidate and print what came of it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -163,8 +184,15 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--detectors", nargs="+", default=["a", "b"])
     parser.add_argument("--only", nargs="+", default=None, metavar="NAME")
+    parser.add_argument("--search", nargs=2, default=None, metavar=("A", "B"))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--budget", default="1000q")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
+    if arguments.search:
+        pair = [arguments.models / name for name in arguments.search]
+        searches(pair, arguments.data, arguments.out, arguments.seeds, arguments.budget)
+        return
     table = arguments.out / "detectors.json"
     found: dict[str, dict[str, object]] = json.loads(table.read_text()) if table.exists() else {}
     data = pictures(arguments.data, arguments.models)

@@ -43,6 +43,7 @@ def take_seats(
         "--oracle": config.oracle is not None,
         "--ask staged": config.ask == "staged",
         "--data-labels use": config.data_labels == "use",
+        "--filters jury": "jury" in (config.filters.names or ()),
     }
     if refused := [option for option, asked in own.items() if asked]:
         raise UserError(

@@ -117,7 +117,7 @@ class CompareConfig(ReadingConfig):
     )
     ask: Literal["all", "staged"] = setting(
         "all",
-        "Of four models and more: ask all about every picture, or (staged) first the two that differ on most real "
+        "Of four classifiers and more: ask all about every picture, or (staged) first the two that differ on most real "
         "images, and the others about what these differ on and about a sample.",
         option="--ask",
     )
@@ -162,20 +162,20 @@ class CompareConfig(ReadingConfig):
     tuning: TuningConfig = setting(factory=TuningConfig)
     select: bool = setting(
         False,
-        "Train the selector on what the search found: it tells from a picture which model to trust.",
+        "Train the selector on what the search found: it tells from a picture which classifier to trust.",
         option="--select",
     )
     oracle: FileName = setting(
         None,
-        "A model that is better than those under test, to label what the selector learns from (default: the labels "
+        "A classifier that is better than those under test, to label what the selector learns from (default: the labels "
         "that people gave the run, or else the jury's).",
         option="--oracle",
         metavar="MODEL",
     )
     data_labels: Literal["auto", "use", "ignore"] = setting(
         "auto",
-        "Whether the labels of the data are the models' classes: use them, ignore them (nobody can be named wrong), or "
-        "find out.",
+        "Classification: whether the labels of the data are the models' classes: use them, ignore them (nobody can be "
+        "named wrong), or find out.",
         option="--data-labels",
     )
     gan_file: FileName = setting(

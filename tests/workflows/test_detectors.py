@@ -4,11 +4,14 @@ import ast
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
+from torch import nn
 
 import diffgen
 from diffgen.comparison.opened_run import OpenedRun
@@ -61,19 +64,57 @@ def test_moved_boxes_are_found(tmp_path: Path) -> None:
     assert ("small sun", "small sun, moved") in {pair[:2] for pair in found.most_frequent}
 
 
+Told = Callable[[str, str, object], None]
+_GROUP = "Detectors"
+
+
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("case", "settings", "words"),
     [
-        ({"select": True}, "--select is for classifiers, and the models are for detection"),
-        ({"task": "classification"}, "and --task says classification"),
-        ({"filters": "jury"}, "There is no jury that the filter jury could ask"),
+        ("a selector of detectors", {"select": True}, "--select is for classifiers, and the models are for detection"),
+        ("another task than the models'", {"task": "classification"}, "and --task says classification"),
+        ("the jury as a filter of detectors", {"filters": "jury"}, "--filters jury is for classifiers"),
+        ("labels of whole pictures for detectors", {"data_labels": "use"}, "--data-labels use is for classifiers"),
     ],
 )
-def test_what_boxes_have_not_is_refused(tmp_path: Path, settings: dict[str, object], words: str) -> None:
+def test_what_boxes_have_not_is_refused(
+    tmp_path: Path, case: str, settings: dict[str, Any], words: str, told: Told
+) -> None:
     """In a sentence, and nothing is written."""
-    with pytest.raises(UserError, match=words):
+    with pytest.raises(UserError, match=words) as caught:
         diffgen.compare(Squares("a"), Squares("b"), data=IMAGES, budget="100q", output=tmp_path / "run", **settings)
     assert not (tmp_path / "run").exists()
+    told(_GROUP, case, caught.value)
+
+
+def test_a_detector_beside_a_classifier_is_refused(tmp_path: Path, told: Told) -> None:
+    """Boxes and classes have nothing in common."""
+    classifier = nn.Sequential(nn.Flatten(), nn.Linear(3 * 48 * 48, 3))
+    with pytest.raises(UserError, match="for detection and B") as caught:
+        diffgen.compare(Squares("boxes"), classifier, data=IMAGES, budget="100q", output=tmp_path / "run")
+    told(_GROUP, "a detector and a classifier", caught.value)
+
+
+def test_explaining_detectors_is_refused(of_files: Path, told: Told) -> None:
+    """What is tried there is judged by probabilities of classes."""
+    with pytest.raises(UserError, match="diffgen explain is for classifiers") as caught:
+        diffgen.explain(of_files / "run")
+    told(_GROUP, "explaining why detectors differ", caught.value)
+
+
+def test_nothing_reported_is_nothing_found(tmp_path: Path) -> None:
+    """Two detectors without a box agree."""
+    models = Squares("a", gain=0.0), Squares("b", gain=0.0)
+    found = diffgen.compare(*models, data=IMAGES, budget="100q", output=tmp_path / "run")
+    assert (found.triggers, found.flips_per_1000) == (0, 0)
+
+
+def test_one_of_three_detectors_stands_alone(tmp_path: Path) -> None:
+    """The one that loses most."""
+    models = Squares("a"), Squares("b", gain=0.95), Squares("c", gain=0.7)
+    found = diffgen.compare(*models, data=IMAGES, budget="200q", output=tmp_path / "run")
+    assert found.many is not None
+    assert found.many.alone["C"].pictures > found.many.alone["B"].pictures
 
 
 def test_labels_of_pictures_are_left_out(tmp_path: Path) -> None:
@@ -151,7 +192,7 @@ def of_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_find_can_be_attached_to_an_issue(of_files: Path) -> None:
+def test_a_find_can_be_attached_to_an_issue(of_files: Path, told: Told) -> None:
     """Who gets it and has the two files sees what is said of it."""
     number = int(RunFolder.open(of_files / "run").read_arrays("report")["shown"][0])
     made = diffgen.export_issue(of_files / "run", number)
