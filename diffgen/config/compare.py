@@ -167,8 +167,8 @@ class CompareConfig(ReadingConfig):
     )
     oracle: FileName = setting(
         None,
-        "A classifier that is better than those under test, to label what the selector learns from (default: the labels "
-        "that people gave the run, or else the jury's).",
+        "A classifier that is better than those under test, to label what the selector learns from (default: the "
+        "labels that people gave the run, or else the jury's).",
         option="--oracle",
         metavar="MODEL",
     )
