@@ -85,7 +85,7 @@ def load_boxed(tree: FileTree, found: Annotations, reading: Reading) -> ImageSet
         boxes.append(None if each.boxes is None else placed(each, sizes[row]))
     placed.tell(boxes, found)
     names = tuple("/".join(entries[row].picture) for row in kept)
-    return replace(made, boxes=tuple(boxes), class_names=found.names, names=names)
+    return replace(made, boxes=tuple(boxes), class_names=found.names or None, names=names)
 
 
 class _Placed:

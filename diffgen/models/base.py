@@ -107,7 +107,7 @@ class BlackBox(ABC):
         self._transform: Callable[[torch.Tensor], torch.Tensor] | None = None
         self._kind: OutputKind = "logits"
         self._boxes = BoxReader(self.name)
-        self._guess = ""  # a remark on how a detector is fed
+        self._own_remarks: tuple[str, ...] = ()  # on a detector, as it was prepared
         self._placing: PixelTransform | None = None  # of a detector: where its boxes are in the image
         self.alone = False
         self.lenient = False
@@ -339,9 +339,15 @@ class BlackBox(ABC):
         self._name_boxes(names, head.classes, 1 + int(as_boxes(raw)[..., CLASS].nan_to_num().max()))
         suppressed = "" if head.finished else f"; diffgen suppresses what overlaps by {self.preprocessing.nms_iou:g}"
         self.answers_with = f"boxes, of {head.words}{suppressed}"
-        remark = feeding_in_words(fed, said, self.name, head)
-        self.remarks = (*(each for each in self.remarks if each != self._guess), *filter(None, (remark,)))
-        self._guess = remark
+        remarks = [feeding_in_words(fed, said, self.name, head)]
+        if not bool((as_boxes(raw)[..., CLASS] >= 0).any()):
+            remarks.append(
+                f"Model {self.name} finds nothing at all in {counted(len(raw), 'real image')}, not even with a score "
+                f"of {self.preprocessing.score_floor:g}; look at its pre-processing with 'diffgen inspect'."
+            )
+        others = [each for each in self.remarks if each not in self._own_remarks]
+        self._own_remarks = tuple(filter(None, remarks))
+        self.remarks = (*others, *self._own_remarks)
 
     def _name_boxes(self, names: tuple[str, ...], told: int, seen: int) -> None:
         """Take over the class names of a detector, as far as they are those of its classes.

@@ -20,7 +20,7 @@ from diffgen.runs.opening import read_text
 _KEYS = ("names", "class_names", "classes", "labels", "class_labels")
 _LONGEST = 1 << 20
 _SHOWN = 3
-_FEWEST = 2
+_FEWEST = 1  # of a detector
 _BACKGROUND = "background"
 
 Background = Literal["none", "first", "last"]  # which of a model's values is for none of the classes
@@ -91,7 +91,7 @@ def read_class_names(path: str | Path) -> tuple[str, ...]:
             with an identifier before each name.
 
     Raises:
-        UserError: the file cannot be read, names fewer than two classes, or a name is empty or not printable.
+        UserError: the file cannot be read, names no class, or a name is empty or not printable.
     """
     path = expanded(path)
     try:
@@ -102,7 +102,7 @@ def read_class_names(path: str | Path) -> tuple[str, ...]:
     except (ValueError, RecursionError) as error:
         raise UserError(f"The class names {path} cannot be read ({error}); write one name a line.") from error
     if len(names) < _FEWEST:
-        raise UserError(f"The class names {path} are {len(names)}; give one name a line, for two classes or more.")
+        raise UserError(f"The class names {path} are empty; give one name a line.")
     strange = next((number for number, name in enumerate(names, start=1) if not is_name(name)), None)
     if strange is not None:
         raise UserError(f"Name {strange} of the class names {path} is empty or not printable text; rename the class.")

@@ -217,6 +217,16 @@ def test_what_the_crop_leaves_less_than_half_of_is_no_object(tmp_path):
             np.testing.assert_allclose(rows[:, :4], known[:, :4] * np.array([16 / WIDTH, 16 / HEIGHT] * 2), atol=1e-3)
 
 
+def test_a_set_without_any_object(tmp_path):
+    path = voc(tmp_path / "set")
+    for file in (path / "Annotations").iterdir():
+        file.write_text("<annotation></annotation>")
+    heard = Heard()
+    found = load(path, progress=Progress(heard))
+    assert found.class_names is None and sum(each is not None and len(each) == 0 for each in found.boxes) == COUNT - 1
+    assert "0 boxes of 0 classes" in heard.text and f"{COUNT - 1} of them without any object" in heard.text
+
+
 def test_what_is_beside_the_picture_is_counted(tmp_path):
     path = yolo(tmp_path / "set")
     lines = ["0 0.5 0.5 1.2 0.5", "1 1.4 0.5 0.2 0.2", "1 0.5 0.5 0 0.1", "0 0.1 0.1 0.3 0.1 0.2 0.4"]

@@ -115,7 +115,10 @@ class Headed(nn.Module):
                 return {"dets": torch.cat([corners, value[..., None]], dim=2), "labels": label}
             case "ssd":
                 number = torch.full((len(x),), float(value.shape[1]))
-                return {"a": corners[..., [1, 0, 3, 2]] / sides, "b": label.float(), "c": value, "d": number}
+                first = corners[..., [1, 0, 3, 2]] / sides
+                return {"the_boxes": first, "b": label.float(), "c": value, "d": number}
+            case "three outputs":  # torchvision's as ONNX: of one image
+                return {"boxes": corners[0], "labels": label[0] + 1, "scores": value[0]}
             case "torchvision":
                 return [
                     {"boxes": c, "labels": one + 1, "scores": v}
@@ -143,6 +146,7 @@ def export(kind: str, path: Path, *, side: int = SIDE, batch: bool = True, names
     network = Headed(kind).eval()
     example = torch.from_numpy(pictures(2, side, side)[0]).float() / 255
     answer = network(example)
+    batch = batch and kind != "three outputs"
     outputs = list(answer) if isinstance(answer, dict) else ["output0"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

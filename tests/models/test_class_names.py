@@ -139,8 +139,7 @@ def test_every_way_to_write_class_names(tmp_path, name, text):
     [
         ("names.txt", "cat\n\nfish\n", "Name 2 .* is empty or not printable"),
         ("names.txt", "cat\n\u001b[2Jdog\n", "Name 2 .* not printable"),
-        ("names.txt", "cat\n", "are 1; give one name a line"),
-        ("names.txt", "", "are 0; give one name a line"),
+        ("names.txt", "", "are empty; give one name a line"),
         ("names.json", "7", "it is not a list of names"),
         ("names.json", '{"0": "cat", "2": "dog"}', "its numbers are not 0, 1, 2"),
         ("names.json", "[" * 100_000, "cannot be read"),

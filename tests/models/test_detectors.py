@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing, TaskConfig, replace
 from diffgen.errors import RunError, UserError
-from diffgen.models import load
+from diffgen.models import load, read_class_names
 from diffgen.models.detections import CLASS, SCORE, as_boxes
 from diffgen.models.inputs import PixelTransform
 from diffgen.models.panel import seated
@@ -55,10 +55,9 @@ def test_heads_of_onnx_files_are_found_out(kind, tmp_path):
     images, known = pictures()
     box = load(export(kind, tmp_path / "net.onnx"))
     box.prepare(images)
-    assert box.detects and box.preprocessing.head == {"dets": "end-to-end"}.get(
-        kind, kind.partition("-logits")[0].partition("-shares")[0]
-    )
-    assert kind in ("end-to-end", "dets") or box.num_classes == 2
+    named = {"dets": "end-to-end", "three outputs": "torchvision"}.get(kind, kind.removesuffix("-logits"))
+    assert box.detects and box.preprocessing.head == named.removesuffix("-shares")
+    assert box.num_classes == 2
     answers = box.predict(images)
     check_layout(answers, 64, 64)
     check_finds(answers, known)
@@ -173,6 +172,14 @@ def test_what_nobody_says_is_done_as_the_makers_do_it_and_said(tmp_path):
     again = load(tmp_path / "net.onnx", preprocessing=fed)
     again.prepare(images)
     assert again.remarks == () and again.preprocessing == fed
+
+
+def test_names_of_a_single_class_come_from_a_file(tmp_path):
+    (tmp_path / "names.txt").write_text("square\n")
+    names = read_class_names(tmp_path / "names.txt")
+    box = load(lambda pixels: Headed("yolov8")(torch.from_numpy(pixels))[:, :5], class_names=names)
+    box.prepare(pictures()[0])
+    assert box.class_names == ("square",) and box.num_classes == 1
 
 
 def test_a_graph_of_one_image_is_asked_one_at_a_time(tmp_path):
@@ -346,6 +353,15 @@ def test_class_names_of_other_classes_are_refused_or_left_out(tmp_path, told):
     with pytest.raises(UserError, match="finds objects of 2 classes or more but its class_names are 3") as error:
         load(path, class_names=("a", "b", "c")).prepare(images)
     told(GROUP, "three class names for two classes", error.value)
+
+
+def test_a_detector_that_finds_nothing_is_one_and_is_remarked():
+    box = load(Headed("yolov8"))
+    box.prepare(NOTHING)
+    assert (as_boxes(box.predict(NOTHING))[..., CLASS] == -1).all()
+    assert any("finds nothing at all in 4 real images" in each for each in box.remarks)
+    box.prepare(pictures(4)[0])
+    assert not any("finds nothing" in each for each in box.remarks)
 
 
 def test_classes_that_were_not_seen_before_are_refused():
