@@ -18,9 +18,10 @@ import numpy as np
 import torch
 
 from diffgen.config import TaskConfig, roles
-from diffgen.errors import UserError
+from diffgen.errors import RunError, UserError
 from diffgen.models.answer_store import AnswerStore
 from diffgen.models.base import BlackBox
+from diffgen.models.wording import counted
 from diffgen.tasks.base import Task
 from diffgen.tasks.classification import listed
 from diffgen.tasks.detection import VALUES, Detection
@@ -110,7 +111,7 @@ class Panel:
         self.words = task.words
         self.members = tuple(Member(self, index) for index in range(len(self.boxes)))
         self.seconds = [0.0] * len(self.boxes)  # that each took for the pictures asked about last
-        self._places = [None if np.array_equal(each, range(len(each))) else each for each in places]
+        self._places = tuple(places)
         self._lock = Lock()
         self._held: tuple[torch.Tensor, Float32Array] | None = None
         self._waiting: set[int] = set()
@@ -127,7 +128,7 @@ class Panel:
             said = model.predict(images)
             said = said.cpu().numpy() if isinstance(said, torch.Tensor) else said
             self.seconds[index] = time.perf_counter() - started
-            found.append(said if places is None else _renumbered(said, places))
+            found.append(_renumbered(said, places, model))
         width = max(each.shape[1] for each in found)
         return np.stack([_padded(each, width) for each in found], axis=1)
 
@@ -172,8 +173,22 @@ def _padded(answers: Float32Array, width: int) -> Float32Array:
     return answers if len(none) == 0 else np.concatenate([answers, np.tile(none, (len(answers), 1))], axis=1)
 
 
-def _renumbered(answers: Float32Array, places: Int64Array) -> Float32Array:
-    boxes = answers.reshape(len(answers), -1, VALUES).copy()
+def _renumbered(answers: Float32Array, places: Int64Array, model: BlackBox) -> Float32Array:
+    """Boxes, float32 (N, P * 6), with the task's numbers of their classes.
+
+    Raises:
+        RunError: the model found an object of a class that it did not show before, and that nobody has named.
+    """
+    boxes = answers.reshape(len(answers), -1, VALUES)
+    largest = int(boxes[..., 5].max(initial=-1))
+    if largest >= len(places):
+        raise RunError(
+            f"Model {model.name} found an object of class {largest}, but has only {counted(len(places), 'class')} as "
+            "far as its file and the real images show; name all of them with --class-names."
+        )
+    if np.array_equal(places, range(len(places))):
+        return answers
+    boxes = boxes.copy()
     there = boxes[..., 5] >= 0
     boxes[there, 5] = places[boxes[there, 5].astype(np.int64)]
     return boxes.reshape(answers.shape)

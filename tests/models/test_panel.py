@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from diffgen.config import TaskConfig
-from diffgen.errors import UserError
+from diffgen.errors import RunError, UserError
 from diffgen.models import load
 from diffgen.models.noise import settle_batches
 from diffgen.models.panel import Member, panel_of, seated
@@ -80,3 +80,10 @@ def test_models_of_two_kinds_are_refused() -> None:
     with pytest.raises(UserError, match="and --task says classification"):
         seated((detector, detector), TaskConfig(name="classification"))
     assert panel_of(seated((classifier, classifier), TaskConfig())) is None
+
+
+def test_a_class_that_nobody_knows_is_an_error() -> None:
+    """It was in none of the real images that showed how many classes there are."""
+    one, _ = members(Squares("a", names=("sun",)), Squares("b", names=("sun",)))
+    with pytest.raises(RunError, match="found an object of class 1, but has only 1 class as far"):
+        one.predict(IMAGES)
