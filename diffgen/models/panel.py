@@ -21,11 +21,11 @@ from diffgen.config import TaskConfig, roles
 from diffgen.errors import RunError, UserError
 from diffgen.models.answer_store import AnswerStore
 from diffgen.models.base import BlackBox
-from diffgen.models.wording import counted
 from diffgen.tasks.base import Task
 from diffgen.tasks.classification import listed
 from diffgen.tasks.detection import VALUES, Detection
 from diffgen.types import BoolArray, Float32Array, Int64Array, UInt8Array
+from diffgen.wording import count_of
 
 _BOXES = "boxes"
 TASKS = {_BOXES: "detection"}  # by what a model answers with; everything else is classification
@@ -182,9 +182,10 @@ def _renumbered(answers: Float32Array, places: Int64Array, model: BlackBox) -> F
     boxes = answers.reshape(len(answers), -1, VALUES)
     largest = int(boxes[..., 5].max(initial=-1))
     if largest >= len(places):
+        known = count_of(len(places), "class", "classes")
         raise RunError(
-            f"Model {model.name} found an object of class {largest}, but has only {counted(len(places), 'class')} as "
-            "far as its file and the real images show; name all of them with --class-names."
+            f"Model {model.name} found an object of class {largest}, but has only {known} as far as its file and the "
+            "real images show; name all of them with --class-names."
         )
     if np.array_equal(places, range(len(places))):
         return answers
