@@ -16,8 +16,9 @@ from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing
 from diffgen.errors import DiffgenError, RunError, UserError
 from diffgen.models.answer_store import AnswerStore
 from diffgen.models.class_names import Background, background_in, in_order, inverse, names_without, own_order
-from diffgen.models.detections import CLASS, BoxReader, as_boxes, feeding_in_words, feeding_of
-from diffgen.models.detector_heads import NoHeadError, looks_like_boxes
+from diffgen.models.detections import CLASS, BoxReader, as_boxes
+from diffgen.models.detector_heads import looks_like_boxes
+from diffgen.models.detectors import prepare_detector
 from diffgen.models.inputs import ImageShape, PixelTransform, as_tensor, check_images, grey_levels_only
 from diffgen.models.model_settings import ModelSettings
 from diffgen.models.outputs import (
@@ -40,7 +41,6 @@ from diffgen.sampling import random_rows
 from diffgen.types import Float32Array, UInt8Array
 
 PREPARED = 256  # images that a model looks at first
-_PREPARED_BOXES = 16  # of a detector, each of whose answers is thousands of candidates
 _BACKGROUNDS: tuple[Background, ...] = get_args(Background)
 _FEWEST_CLASSES = 2
 _IMAGENET = 1000  # classes; TensorFlow's nets for them have 1,001 values, the first one for the background
@@ -257,7 +257,7 @@ class BlackBox(ABC):
         _, channels, height, width = images.shape
         self.image_shape = (int(channels), int(height), int(width))
         if self.detects:
-            self._prepare_boxes(images, self.image_shape)
+            prepare_detector(self, images, self.image_shape)
             return
         try:
             with torch.inference_mode():
@@ -266,7 +266,7 @@ class BlackBox(ABC):
         except BoxesInsteadError as error:
             if self.preprocessing.outputs != "auto":
                 raise
-            self._prepare_boxes(images, self.image_shape, instead=error)
+            prepare_detector(self, images, self.image_shape, instead=error)
             return
         said = self.preprocessing.outputs
         given: OutputKind | None = None if said == "auto" else said
@@ -290,91 +290,6 @@ class BlackBox(ABC):
         else:
             tensorflows = (self._columns, len(self._all_names)) == (_IMAGENET + 1, _IMAGENET)
             self.set_background("first" if tensorflows else "none")
-
-    def _prepare_boxes(
-        self, images: torch.Tensor | UInt8Array, shape: ImageShape, *, instead: BoxesInsteadError | None = None
-    ) -> None:
-        """As :meth:`prepare`, of a detector.
-
-        Args:
-            images: of the right kind.
-            shape: (C, H, W) of these.
-            instead: why it is no classifier; raised where it turns out to be no detector either.
-        """
-        before, names, every = self.preprocessing, self._all_names or self.own_class_names, images
-        if len(images) > _PREPARED_BOXES:
-            images = images[np.sort(random_rows(len(images), _PREPARED_BOXES))]
-        self._boxes, self._placing = BoxReader(self.name), None
-        self.preprocessing = replace(before, outputs="boxes")
-        try:
-            with torch.inference_mode():
-                layout, _ = find_layout(self, images, shape)
-                assert isinstance(self._transform, PixelTransform)
-                head = self._boxes.find(self._transform.shape[1:], names, self.preprocessing)
-        except UserError as error:
-            self.preprocessing = before
-            if instead is not None and isinstance(error, NoHeadError):
-                raise instead from error
-            raise
-        fed = feeding_of(head.kind, shape[0])
-        said = self._said.above(self.declared)
-        self.preprocessing = replace(
-            self._admit(said.over(fed).over(DEFAULT_PREPROCESSING)),
-            size=self.preprocessing.size,
-            layout=layout,
-            outputs="boxes",
-            head=head.kind,
-            background="first" if self._boxes.from_one else "none",
-        )
-        if not head.classes and not names:
-            images = every  # which show what classes there are
-        with torch.inference_mode():
-            _, raw = find_layout(self, images, shape)
-            check_single(self, images)
-        assert isinstance(self._transform, PixelTransform)
-        self._kind, self._columns, self._placing = "boxes", raw.shape[1], self._transform
-        fault = find_fault(raw[torch.isfinite(raw).all(dim=1)] if self.lenient else raw, "boxes")
-        if fault is not None:
-            raise UserError(f"On real images, model {self.name} {fault}")
-        self._name_boxes(names, head.classes, 1 + int(as_boxes(raw)[..., CLASS].nan_to_num().max()))
-        suppressed = "" if head.finished else f"; diffgen suppresses what overlaps by {self.preprocessing.nms_iou:g}"
-        self.answers_with = f"boxes, of {head.words}{suppressed}"
-        remarks = [feeding_in_words(fed, said, self.name, head)]
-        if not bool((as_boxes(raw)[..., CLASS] >= 0).any()):
-            remarks.append(
-                f"Model {self.name} finds nothing at all in {counted(len(raw), 'real image')}, not even with a score "
-                f"of {self.preprocessing.score_floor:g}; look at its pre-processing with 'diffgen inspect'."
-            )
-        others = [each for each in self.remarks if each not in self._own_remarks]
-        self._own_remarks = tuple(filter(None, remarks))
-        self.remarks = (*others, *self._own_remarks)
-
-    def _name_boxes(self, names: tuple[str, ...], told: int, seen: int) -> None:
-        """Take over the class names of a detector, as far as they are those of its classes.
-
-        Args:
-            names: or none; one for the background may be among them.
-            told: how many classes its head tells, or 0.
-            seen: the least number of classes that its answers so far can have.
-
-        Raises:
-            UserError: they are other numbers, and somebody has given the names.
-        """
-        where = background_in(names)
-        if where == "first" and self._boxes.from_one:
-            names = names[1:]
-        elif where == "last" and told == len(names) - 1:
-            names = names[:-1]
-        if names and (told not in (0, len(names)) or seen > len(names)):
-            if not self._named_by_file:
-                raise UserError(
-                    f"Model {self.name} finds objects of {told or seen} classes or more but its class_names "
-                    f"are {len(names)}; give one for each class, with --background first if its classes are counted "
-                    "from 1."
-                )
-            names = ()  # they name something else than the classes
-        self._all_names = self.class_names = names
-        self.num_classes = told or len(names) or max(seen, 1)
 
     @property
     def _background_is_said(self) -> bool:

@@ -8,7 +8,6 @@ images is (N, P * 6), so that whatever stores and hands on rows of values does s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
 from typing import overload
 
 import torch
@@ -19,7 +18,6 @@ from diffgen.models.detector_heads import (
     HEADS,
     Candidates,
     Head,
-    HeadKind,
     Outputs,
     check_count,
     find_head,
@@ -31,7 +29,6 @@ from diffgen.types import Float32Array
 
 VALUES = 6  # of a box
 SCORE, CLASS = 4, 5
-_COLOURS = 3  # channels
 # Candidates of an image that suppression looks at; Ultralytics takes 30,000, of which few have scores above the floor.
 _MOST_CANDIDATES = 8192
 
@@ -139,39 +136,3 @@ def _suppressed(values: torch.Tensor, iou: float) -> torch.Tensor:
     from torchvision.ops import batched_nms
 
     return values[batched_nms(values[:, :4], values[:, SCORE], values[:, CLASS].long(), iou)]
-
-
-# -- how the makers of detectors feed them ---------------------------------------------------------------------------
-
-_ULTRALYTICS = Preprocessing(fitting="letterbox", antialias=False)
-_YOLOX = Preprocessing(fitting="letterbox-top-left", antialias=False, scale="0..255", mean=(), std=())
-_FED: dict[HeadKind, Preprocessing] = {
-    **{"yolov8": _ULTRALYTICS, "yolov5": _ULTRALYTICS, "end-to-end": _ULTRALYTICS},
-    "yolox": _YOLOX,
-}
-
-
-def feeding_of(head: HeadKind, channels: int) -> Preprocessing:
-    """How detectors with such a head are fed by those who made it, where that is not the usual way.
-
-    Args:
-        head: yolov8, yolov5 and end-to-end are taken for Ultralytics' own.
-        channels: of the images.
-    """
-    fed = _FED.get(head, Preprocessing())
-    return replace(fed, channels="bgr") if head == "yolox" and channels == _COLOURS else fed
-
-
-def feeding_in_words(fed: Preprocessing, said: Preprocessing, name: str, head: Head) -> str:
-    """A sentence on what :func:`feeding_of` made of a model's pre-processing, or nothing."""
-    guessed = [
-        f"{each.name} {getattr(fed, each.name)}"
-        for each in fields(fed)
-        if getattr(fed, each.name) not in (None, (), False) and getattr(said, each.name) is None
-    ]
-    if not guessed:
-        return ""
-    return (
-        f"Model {name} has {head.words} and is fed as its makers do it ({', '.join(guessed)}), since nobody says "
-        "otherwise; 'diffgen inspect' with data that has boxes tells whether that is right."
-    )

@@ -355,6 +355,20 @@ def test_class_names_of_other_classes_are_refused_or_left_out(tmp_path, told):
     told(GROUP, "three class names for two classes", error.value)
 
 
+def test_names_with_a_background_number_classes_from_one():
+    images, known = pictures()
+
+    def from_one(pixels):
+        return [{**each, "labels": each["labels"] + 1} for each in detections("mappings", pixels)]
+
+    names = ("__background__", "red", "blue")
+    box = load(from_one, class_names=names, preprocessing=Preprocessing(head="detections"))
+    for _ in range(2):  # also where it is prepared again
+        box.prepare(images)
+        assert box.class_names == ("red", "blue") and box.preprocessing.background == "first"
+        check_finds(box.predict(images), known)
+
+
 def test_a_detector_that_finds_nothing_is_one_and_is_remarked():
     box = load(Headed("yolov8"))
     box.prepare(NOTHING)
