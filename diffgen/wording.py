@@ -14,6 +14,9 @@ _RESTS_ON = {
     "label": "the known label of the real image, which the jury only confirms,",
     "both": "label and jury, each by itself,",
     "jury": "the jury alone",
+    "seed": "the known label of the real image, which mild changes keep,",
+    "boxes": "the boxes of the real image, moved along,",
+    "agreed": "what all models say of the real image, which mild changes keep,",
 }
 
 

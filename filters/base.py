@@ -72,10 +72,12 @@ class Filter(Part, ABC):
             (:mod:`diffgen.filters.calibration`); a filter that is made with a number keeps that.
         needs: what must be there for it: "discriminator", "jury", "auto_encoder" of the real images, or "answers" of
             people.
+        any_size: it can be asked about pictures that were drawn smaller than the real images, and says about the same.
     """
 
     kind = "filter"
     needs: ClassVar[Needs] = NOTHING
+    any_size: ClassVar[bool] = False
     description: str
     threshold: float = math.nan
 

@@ -38,6 +38,7 @@ class NeighborsFilter(Filter):
     """
 
     name = "neighbors"
+    any_size = True
     Settings = NeighborsSettings
 
     @classmethod

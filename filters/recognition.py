@@ -43,6 +43,7 @@ class RecognitionFilter(Filter):
     """
 
     name = "jury"
+    any_size = True
     needs = frozenset({"jury"})
     Settings = JurySettings
 

@@ -37,6 +37,7 @@ class ReconstructionFilter(Filter):
     """
 
     name = "reconstruction"
+    any_size = True
     needs = frozenset({"auto_encoder"})
     Settings = ReconstructionSettings
 

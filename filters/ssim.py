@@ -39,6 +39,7 @@ class SsimFilter(Filter):
     """
 
     name = "ssim"
+    any_size = True
     Settings = SsimSettings
 
     @classmethod

@@ -15,7 +15,7 @@ from diffgen.models.loading import file_digest
 from diffgen.runs.folder import RunFolder
 from diffgen.sources.base import FamilyContext, ImageSource
 from diffgen.sources.registry import family_of
-from diffgen.techniques import preset
+from diffgen.techniques import preset, technique_class
 
 _ROLES = ("file", "discriminator", "encoder")  # settings that name files
 
@@ -107,7 +107,7 @@ def prepare_source(split: DataSplit, config: CompareConfig, context: FamilyConte
         RunError: the training diverged.
     """
     drawing, judge, needed = source_of(config), judge_of(config), "source" in needs_of(config)
-    made = ImageSource(real=not needed)
+    made = ImageSource(real=not needed, mild=technique_class(config.technique).asks_known_images)
     if drawing is not None:
         made = drawing.prepare(split, config, context)
     if made.scorer is None and judge is not None and (drawing is None or judge.name != drawing.name):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,11 @@ class RealLabels:
         return self.origin == _GIVEN
 
 
+def reason_of(missing: str) -> str:
+    """Why there is no jury, as part of a sentence, of the sentence that says it."""
+    return re.sub(r"^No jury: |; (nothing says who is wrong|verdicts rest on).*|\.$", "", missing)
+
+
 @dataclass(frozen=True)
 class PreparedJury:
     """The jury of a comparison, or why there is none.
@@ -73,7 +79,8 @@ class PreparedJury:
         recogniser: the jury with its thresholds, or None.
         figures: what the report says of it, or None.
         missing: why there is none, as one sentence; empty where there is one.
-        labels: int64 (N,) of all real images, from which it learned, or None; ``NO_LABEL`` where none is known.
+        labels: int64 (N,) of all real images, from which it learned, or which say in its place what pictures show that
+            were made of these; ``NO_LABEL`` where none is known. None: neither.
         note: what the manifest keeps, so that the run can be resumed with the same jury.
     """
 
@@ -86,7 +93,13 @@ class PreparedJury:
     @property
     def reason(self) -> str:
         """Why there is none, as part of a sentence."""
-        return self.missing.removeprefix("No jury: ").removesuffix(".").partition("; nothing says who is wrong")[0]
+        return reason_of(self.missing)
+
+    def by_real_images(self, known: RealLabels) -> PreparedJury:
+        """Where there is none: what real images show says what pictures show that were made of them by mild changes."""
+        whose = "labels of the real images" if known.given else "labels on which the models agree on the real images"
+        missing = f"No jury: {self.reason}; verdicts rest on the {whose}, which mild changes keep."
+        return replace(self, missing=missing, labels=known.values)
 
 
 def prepare_jury(

@@ -22,7 +22,7 @@ from diffgen.types import ImageSet
 
 _DEFAULT: tuple[str, ...] = ("neighbors", "jury", "ssim")  # cheapest first: what one rejects no other is asked about
 _WITHOUT_JURY = ("reconstruction", "ssim")
-_OF_SCENES = ("neighbors", "ssim")  # of pictures with several objects: nothing is trained
+_MILD = ("neighbors", "ssim")  # without a jury, of real images that operators change, and of scenes: nothing is trained
 _JUDGE = "discriminator"
 _TRAINED_JUDGE = "gan"  # the family whose discriminator is trained where something asks for one and nothing has it
 _SMALLEST_SIDE = 8  # of images that the domain encoder and SSIM can look at
@@ -104,8 +104,8 @@ def filter_names(config: CompareConfig, *, jury: bool = True) -> tuple[str, ...]
 
     Of generated digits these keep most of what people accept, and reject nearly all of what they do not; nearness and
     jury alone would let through areas of one grey and pictures of another kind (benchmarks/results/human-labelled.md).
-    Without a jury: the others that need nothing trained that is not there anyway. A discriminator is asked where the
-    user brought one, or a GAN that the search does without; without a jury, also that of the source.
+    Without a jury, of what a network draws: how well an auto-encoder draws it again, and SSIM. A discriminator is asked
+    where the user brought one, or a GAN that the search does without; without a jury, also that of the source.
 
     Args:
         config: all settings.
@@ -114,14 +114,15 @@ def filter_names(config: CompareConfig, *, jury: bool = True) -> tuple[str, ...]
     if config.filters.names is not None:
         return config.filters.names
     if config.task.name not in (None, "classification"):
-        return _OF_SCENES
+        return _MILD
     drawing, needed = source_of(config), _JUDGE in needs_of(config)
     given = drawing is not None and _JUDGE in drawing.gives(config)
     if jury:
         spare = config.gan_file is not None and not given and not needed
         asked, rest = spare or config.generator.discriminator is not None, _DEFAULT
     else:
-        asked, rest = given or judge_of(config) is not None, _WITHOUT_JURY
+        mild = drawing is not None and "operators" in drawing.gives(config)
+        asked, rest = given or judge_of(config) is not None, _MILD if mild else _WITHOUT_JURY
     return (_JUDGE, *rest) if asked else rest
 
 

@@ -12,7 +12,7 @@ from diffgen.comparison.black_boxes import resume_command
 from diffgen.comparison.classes import LABELS_NOT_USED, NO_JURY_WITHOUT_LABELS
 from diffgen.comparison.filter_chain import make_pipeline, prepare_auto_encoder
 from diffgen.comparison.image_source import prepare_source
-from diffgen.comparison.jury import PreparedJury, RealLabels, announce, prepare_jury, why_no_jury
+from diffgen.comparison.jury import PreparedJury, RealLabels, announce, prepare_jury, reason_of, why_no_jury
 from diffgen.comparison.known_boxes import named_by_boxes
 from diffgen.comparison.operator_curves import write_operator_curves
 from diffgen.comparison.plan import Learned, Plan, Prepared
@@ -167,17 +167,13 @@ def without_jury(plan: Plan) -> PreparedJury | None:
     Raises:
         UserError: the settings name the filter that asks it.
     """
-    if panel_of(plan.models) is not None:
-        return _said(PreparedJury(missing=NO_JURY_OF_BOXES), plan)
-    # what the models agree on may be as far from the truth as such labels: these are pictures of something else
     missing = NO_JURY_WITHOUT_LABELS if plan.config.data_labels == "ignore" else why_no_jury(plan.split)
-    return _said(PreparedJury(missing=missing), plan) if missing else None
-
-
-def _said(jury: PreparedJury, plan: Plan) -> PreparedJury:
-    plan.progress.say(jury.missing or str(jury.figures))
-    check_jury(plan.config, jury.reason)
-    return jury
+    if panel_of(plan.models) is not None:
+        missing = NO_JURY_OF_BOXES
+    if not missing:
+        return None
+    check_jury(plan.config, reason_of(missing))
+    return PreparedJury(missing=missing)
 
 
 def look(plan: Plan) -> RealAnswers:
@@ -223,9 +219,10 @@ def learn(plan: Plan, real: RealAnswers, jury: PreparedJury | None) -> Learned:
         learn_to_redraw = None
         if uses_auto_encoder(config, jury=config.data_labels != "ignore"):
             learn_to_redraw = side.begin(lambda own: prepare_auto_encoder(split, config, device=device, progress=own))
+        known = RealLabels.of(images, real)
         if jury is None:
-            known = RealLabels.of(images, real)
-            jury = _said(prepare_jury(split, known, config, device=device, progress=progress), plan)
+            jury = prepare_jury(split, known, config, device=device, progress=progress)
+            check_jury(config, jury.reason)
         cells = make_cells()
         if learn_to_redraw is not None:
             learn_to_redraw()  # source and filters find it in the cache
@@ -241,6 +238,10 @@ def learn(plan: Plan, real: RealAnswers, jury: PreparedJury | None) -> Learned:
         encoding="encoder" in needs_of(config),
     )
     source = prepare_source(split, config, context)
+    # what the models agree on may be as far from the truth as labels that are no classes of theirs
+    if jury.recogniser is None and source.mild and config.data_labels != "ignore" and panel_of(plan.models) is None:
+        jury = jury.by_real_images(known)
+    progress.say(jury.missing or str(jury.figures))
     screen = screen_that_pays(config, real, source, jury.recogniser)
     plan = replace(plan, config=replace(config, search=replace(config.search, screen=screen)))
     return Learned(**_fields(plan), real=real, cells=cells, jury=jury, source=source, context=context)

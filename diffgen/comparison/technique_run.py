@@ -195,7 +195,7 @@ def make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> SearchL
         )
     )
     examination = _Examination(prepared) if filters_are_asked(prepared) else None
-    accepts = examination.accepts if examination is not None and asks_filters_in_search(config) else None
+    accepts = _Acceptance(prepared) if examination is not None and asks_filters_in_search(config) else None
     context = _context(prepared, archive, memory, accepts)
     evaluator = Evaluator(
         prepared.models,
@@ -242,8 +242,20 @@ class _Examination:
             self._pipeline.violation(images, {RecognitionFilter.name: reading.certainty}), reading.recognised
         )
 
-    def accepts(self, images: torch.Tensor, seeds: Int64Array) -> BoolArray:
-        """See :class:`diffgen.search.screen.Accepts`; the filters are asked about what the jury recognises."""
+
+class _Acceptance:
+    """See :class:`diffgen.search.screen.Accepts`; the filters are asked about what the jury recognises.
+
+    Args:
+        prepared: what the search works with.
+    """
+
+    def __init__(self, prepared: Prepared) -> None:
+        self._pipeline, self._recogniser = prepared.pipeline, prepared.recogniser
+        self._labels = prepared.images.labels if prepared.jury.labels is None else prepared.jury.labels
+        self.any_size = all(each.any_size for each in prepared.pipeline.filters)
+
+    def __call__(self, images: torch.Tensor, seeds: Int64Array) -> BoolArray:
         rows, known = np.arange(len(images)), {}
         if self._recogniser is not None:
             reading = self._recogniser.read(images, seed_labels(seeds, self._labels))

@@ -62,8 +62,9 @@ def judge_triggers(
             asked about in batches composed otherwise than in the search.
         real_labels: int64, of all real images, or None.
         real_differing: int64, rows of the real images on which the models disagree, or None: not known.
-        recogniser: the jury, or None: nobody says what the pictures show.
-        taught_labels: int64, those of all real images from which the jury learned, or None for ``real_labels``.
+        recogniser: the jury, or None.
+        taught_labels: int64, those of all real images from which the jury learned; without a jury they say what
+            pictures show. None: nothing does.
         read_boxes: without a jury, what is said of triggers of some rows, see
             :func:`diffgen.comparison.known_boxes.named_by_boxes`; it is asked about those that are accepted and repeat
             no other.
@@ -72,9 +73,7 @@ def judge_triggers(
         the triggers with verdicts.
     """
     tensor, labels = torch.from_numpy(triggers.images), triggers.labels
-    reading = _read(
-        recogniser, tensor, triggers.seeds, real_labels if taught_labels is None else taught_labels, progress
-    )
+    reading = _read(recogniser, tensor, seed_labels(triggers.seeds, taught_labels), progress)
     known = None if reading is None else {RecognitionFilter.name: reading.certainty}
     filtered = pipeline.apply(tensor, known, progress=progress)
     which, repeats = cells.assign(tensor), _repeats(triggers, filtered.accepted, near_duplicate)
@@ -116,17 +115,17 @@ def judge_triggers(
 
 
 def _read(
-    recogniser: Recogniser | None,
-    images: torch.Tensor,
-    seeds: Int64Array | None,
-    taught: Int64Array | None,
-    progress: Progress,
+    recogniser: Recogniser | None, images: torch.Tensor, labels: Int64Array | None, progress: Progress
 ) -> Reading | None:
-    """What the jury says of the pictures, in the light of the labels of the real images that they were made from."""
+    """What the jury says of the pictures, in the light of the labels of the real images that they were made from.
+
+    Without a jury these labels say it alone.
+    """
     if recogniser is None:
-        return None
+        nothing = np.zeros(len(images), dtype=np.float32)
+        return None if labels is None else Reading(labels, nothing, labels != UNKNOWN_LABEL)
     with progress.stage("Asking the jury", total=len(images)) as task:
-        labels, parts = seed_labels(seeds, taught), list[Reading]()
+        parts = list[Reading]()
         for start in range(0, max(1, len(images)), _SHOWN_AT_ONCE):
             some = slice(start, start + _SHOWN_AT_ONCE)
             parts.append(recogniser.read(images[some], None if labels is None else labels[some]))

@@ -13,7 +13,7 @@ from diffgen.config import MAX_MODELS
 from diffgen.report.data import FilterView, Picture
 from diffgen.report.tables import Side, named_sides
 from diffgen.report.wording import figure, percent
-from diffgen.runs.triggers import BOTH, BOXES, LABEL
+from diffgen.runs.triggers import AGREED, BOTH, BOXES, LABEL, SEED
 from diffgen.tasks.classification import listed, role_name
 from diffgen.tasks.detection import KINDS, classes_of
 from diffgen.tasks.kept_answers import spread_out
@@ -291,6 +291,8 @@ def _jury(picture: Picture, names: tuple[str, ...]) -> str:
     name = names[said.named]
     if said.rests_on == BOXES:
         return f"known boxes: {name}"
+    if said.rests_on in (SEED, AGREED):
+        return f"made from: {name}{' (known label)' if said.rests_on == SEED else ' (all models say so)'}"
     if said.rests_on == LABEL:
         return f"known label: {name} (the jury agrees)"
     if said.rests_on == BOTH:

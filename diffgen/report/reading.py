@@ -33,7 +33,7 @@ from diffgen.report.wording import Faults, nobody_named, verdict_sentences, with
 from diffgen.runs.figures import BY_NOBODY, JuryFigures, OperatorCurves
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import FinishedRun, RunResults, UnfinishedCheck
-from diffgen.runs.triggers import BOXES, UNKNOWN_LABEL, TriggerTable
+from diffgen.runs.triggers import UNKNOWN_LABEL, TriggerTable
 from diffgen.tasks.classification import labels_of, rows_by_key
 from diffgen.types import UInt8Array
 from diffgen.wording import percent
@@ -177,22 +177,24 @@ def trigger_pictures(run: FinishedRun, numbers: Sequence[int]) -> tuple[Picture,
                 rejected_by=None if rejected_by == ACCEPTED else filters[rejected_by],
                 nearest_real=None if place is None else arrays["nearest_real"][place],
                 marks=None if place is None or "marks" not in arrays else arrays["marks"][place],
-                jury=opinion(table, number, len(run.class_names), run.results.jury),
+                jury=opinion(table, number, len(run.class_names), run.results.jury, boxes=run.results.of_boxes),
             )
         )
     return tuple(pictures)
 
 
-def opinion(triggers: TriggerTable, row: int, classes: int, jury: JuryFigures | None) -> JuryOpinion | None:
+def opinion(
+    triggers: TriggerTable, row: int, classes: int, jury: JuryFigures | None, *, boxes: bool = False
+) -> JuryOpinion | None:
     """What the jury says of a trigger, or None: there was none, or it names a class that is not known."""
     named, seeds = triggers.known.named, triggers.known.seed_labels
     if named is None or not 0 <= named[row] < classes:
         return None
     recognised, seed = bool(triggers.recognised[row]), UNKNOWN_LABEL if seeds is None else int(seeds[row])
-    if jury is None:
-        return JuryOpinion(int(named[row]), True, None, BOXES) if recognised else None
+    if jury is None and not recognised:
+        return None
     contradicts = not recognised and seed not in (UNKNOWN_LABEL, named[row]) and 0 <= seed < classes
-    rests_on = str(triggers[row : row + 1].bases(jury.unaided)[0])
+    rests_on = str(triggers[row : row + 1].bases(None if jury is None else jury.unaided, boxes=boxes)[0])
     return JuryOpinion(int(named[row]), recognised, seed if contradicts else None, rests_on)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -127,7 +128,7 @@ def capitalised(text: str) -> str:
 
 def nobody_named(no_jury: str) -> str:
     """Why there is no jury, as a sentence about its verdict; nothing for nothing."""
-    why = no_jury.removeprefix("No jury: ").removesuffix(".").partition("; nothing says who is wrong")[0]
+    why = re.sub(r"^No jury: |; nothing says who is wrong.*|\.$", "", no_jury)
     return f"Nobody could be named wrong: {why}." if why else ""
 
 
@@ -138,12 +139,12 @@ def _unnamed(data: ReportData) -> tuple[str, ...]:
         return ()
     if found.recognised_distinct_triggers is None:
         return tuple(filter(None, [nobody_named(found.no_jury)]))
+    left = found.distinct_valid_triggers - found.recognised_distinct_triggers
     if found.jury is None:
-        left = found.distinct_valid_triggers - found.recognised_distinct_triggers
-        return (f"Of {number(left)} of these no known box says who is right.",) if left > 0 else ()
+        them = "these" if found.recognised_distinct_triggers == 0 else f"{number(left)} of these"
+        return (f"Nobody knows what {them} show, and nobody is said to be wrong there.",) if left > 0 else ()
     if found.recognised_distinct_triggers == 0:
         return ("The jury can name none of these pictures, so that nobody is said to be wrong.",)
-    left = found.distinct_valid_triggers - found.recognised_distinct_triggers
     return (f"The jury cannot name {number(left)} of these; nobody is said to be wrong there.",) if left > 0 else ()
 
 

@@ -40,7 +40,7 @@ from diffgen.runs.figures import (
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import SCHEMA_VERSION, RunFolder
 from diffgen.runs.opening import read_bytes
-from diffgen.runs.triggers import BOTH, JURY, LABEL, UNNAMED, TriggerTable
+from diffgen.runs.triggers import AGREED, BOTH, BOXES, JURY, LABEL, SEED, UNNAMED, TriggerTable
 from diffgen.tasks.classification import NO_MAJORITY, LabelPairs, majority, pairwise, role_name, stands_alone
 from diffgen.types import Int64Array
 
@@ -133,14 +133,17 @@ class RunResults:
         real_matrix: the same as ``pair_counts`` for these.
         gan: short facts about the source of the images, name -> text.
         mutated: the pictures were made from real images; no generator drew them.
-        recognised_triggers: valid ones that the jury can name, or None, as for the next three: there was no jury.
+        recognised_triggers: valid ones that the jury, or without one the real image, can name, or None, as for the next
+            three: nothing can.
         recognised_distinct_triggers: those of them without near-duplicates.
         recognised_behaviours: kinds of what the models say x cell, among these.
         faults: who is wrong, on how many of these "pictures" and in how many "behaviours": under A, B, ... where that
             model alone is wrong, under "all" where every one is, under "several" where more than one is but not all.
         verdicts_rest_on: what names the recognised distinct ones -> how many: "label", the known label of the real
             image that each was made from, with a jury that names it but is not sure enough by itself; "both", that
-            label and a jury that is; "jury", the jury alone. None: there was no jury.
+            label and a jury that is; "jury", the jury alone. Without a jury "seed", that label, which mild changes
+            keep, or "agreed", what all models say of that image; of detectors "boxes", those of it, moved along. None:
+            nothing says what pictures show.
         jury: who says what pictures show, or None: there is no jury.
         no_jury: why there is none, as one sentence, or nothing.
         milliseconds: that one image takes each model, in batches on this machine; None for a model that a server
@@ -193,6 +196,11 @@ class RunResults:
     milliseconds: TimesOfModels | None = None
     many: ManyFigures | None = None
     check: Record | None = None
+
+    @property
+    def of_boxes(self) -> bool:
+        """Whether the models are detectors."""
+        return self.preflight.outputs[0] == "boxes"
 
     def as_json(self) -> dict[str, Any]:
         """JSON values; what a run has nothing for, as a comparison has no check, is left out."""
@@ -260,10 +268,11 @@ def counted(
     return {**found, **recognised_figures(triggers)} if triggers.has_jury else found
 
 
-def verdicts_rest_on(triggers: TriggerTable, jury: JuryFigures) -> dict[str, int]:
+def verdicts_rest_on(triggers: TriggerTable, jury: JuryFigures | None, *, boxes: bool = False) -> dict[str, int]:
     """How many recognised distinct triggers are named by what; see :class:`RunResults`."""
-    bases = triggers[triggers.recognised_distinct].bases(jury.unaided)
-    return {name: int((bases == name).sum()) for name in (LABEL, BOTH, JURY)}
+    bases = triggers[triggers.recognised_distinct].bases(None if jury is None else jury.unaided, boxes=boxes)
+    names = (LABEL, BOTH, JURY) if jury is not None else (BOXES,) if boxes else (SEED, AGREED)
+    return {name: int((bases == name).sum()) for name in names}
 
 
 def recognised_figures(triggers: TriggerTable) -> dict[str, Any]:

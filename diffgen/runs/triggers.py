@@ -31,7 +31,8 @@ from diffgen.types import BoolArray, Float32Array, Int64Array, UInt8Array
 
 HASH_BYTES = 16
 UNKNOWN_LABEL = -1
-LABEL, BOTH, JURY, BOXES = "label", "both", "jury", "boxes"  # what says what a recognised picture shows
+# what says what a recognised picture shows; the last three where there is no jury
+LABEL, BOTH, JURY, SEED, AGREED, BOXES = "label", "both", "jury", "seed", "agreed", "boxes"
 UNNAMED = ""  # in place of a verdict, where the jury names nothing
 
 
@@ -304,7 +305,7 @@ class TriggerTable:
 
     @property
     def has_jury(self) -> bool:
-        """Whether a jury looked at them."""
+        """Whether a jury looked at them, or their real images say what they show."""
         return self.known.recognised is not None
 
     @cached_property
@@ -313,14 +314,21 @@ class TriggerTable:
         found = self.known.recognised
         return np.zeros(len(self), dtype=np.bool_) if found is None else found
 
-    def bases(self, unaided: float) -> NDArray[np.str_]:
-        """str (N,): what says what each shows, ``LABEL``, ``BOTH`` or ``JURY``; empty where it is not recognised.
+    def bases(self, unaided: float | None, *, boxes: bool = False) -> NDArray[np.str_]:
+        """str (N,): what says what each shows; empty where it is not recognised.
+
+        With a jury ``LABEL``, ``BOTH`` or ``JURY``; without one ``SEED``, the known label of the real image,
+        ``AGREED``, what all models say of it, or ``BOXES`` of detectors, those of it.
 
         Args:
-            unaided: lowest certainty that counts where the jury does not know the label of the real image.
+            unaided: lowest certainty that counts where the jury does not know the label of the real image; None: there
+                is no jury.
+            boxes: the models are detectors.
         """
         labels, sure = self.known.seed_labels, self.known.certainty
         labelled = np.zeros(len(self), np.bool_) if labels is None else labels != UNKNOWN_LABEL
+        if unaided is None:
+            return np.select([~self.recognised, np.full(len(self), boxes), labelled], ["", BOXES, SEED], AGREED)
         alone = np.zeros(len(self), np.bool_) if sure is None else sure >= np.float32(unaided)
         return np.select([~self.recognised, ~labelled, alone], ["", JURY, BOTH], LABEL)
 

@@ -10,7 +10,7 @@ from diffgen.search.diversity import Diversity
 from diffgen.search.memory import BatchHalver
 from diffgen.search.proposal import NO_PAIR, Answers
 from diffgen.search.survival import Population, rows_of
-from diffgen.sources.base import Source
+from diffgen.sources.base import PreviewingSource, Source
 from diffgen.sources.tensor_space import gene_operators
 
 OBJECTIVES = {"both": ("divergence", "diversity"), "divergence": ("divergence",), "diversity": ("diversity",)}
@@ -66,6 +66,10 @@ class GeneProblem:
         """uint8 (N, C, H, W) of genes, float64 (N, length)."""
         parts = X.to(torch.float32).split(self._batch_size or max(1, len(X)))
         return torch.cat([self._memory.call(self.source.draw, part) for part in parts])
+
+    def previews(self, X: torch.Tensor) -> torch.Tensor | None:
+        """uint8 (N, C, h, w): the same drawn small, or None: they are small, or nothing draws them so."""
+        return self.source.previews(X.to(torch.float32)) if isinstance(self.source, PreviewingSource) else None
 
     def judge(self, pictures: torch.Tensor, answers: Answers) -> dict[str, torch.Tensor]:
         """Columns of a generation: F, images, archive_number, niche (int64, the label pair of a trigger), version.

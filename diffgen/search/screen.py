@@ -36,7 +36,13 @@ _FOREST = {"max_iter": 60, "learning_rate": 0.1, "max_leaf_nodes": 15, "early_st
 
 
 class Accepts(Protocol):
-    """Says, before any model is asked, which pictures could be counted as finds."""
+    """Says, before any model is asked, which pictures could be counted as finds.
+
+    Attributes:
+        any_size: it can be asked about pictures that were drawn smaller than the models see them.
+    """
+
+    any_size: bool
 
     def __call__(self, images: torch.Tensor, seeds: Int64Array) -> BoolArray:
         """bool (N,): which of uint8 (N, C, H, W) the filters accept and the jury recognises, where there is one.
@@ -76,6 +82,11 @@ class Screen:
         self._forest: Any = None
         self._fitted = 0  # answers that the forest learned from: the first of those that are kept
         self._next_fit = _FIRST  # when there are so many
+
+    @property
+    def any_size(self) -> bool:
+        """Whether small pictures say enough."""
+        return self._accepts is None or self._accepts.any_size
 
     @property
     def candidates(self) -> int:

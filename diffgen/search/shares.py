@@ -77,7 +77,7 @@ class Shares:
         self._bandit = Bandit()
 
     def offspring(self, parents: Population, count: int, rng: np.random.Generator) -> dict[str, torch.Tensor]:
-        """At most so many new individuals: X, the ``arm`` of each, and ``images`` where they were screened.
+        """At most so many new individuals: X, the ``arm`` of each, and ``images`` where screening drew them.
 
         Without parents all are newcomers.
         """
@@ -97,8 +97,11 @@ class Shares:
             if left == 0 or len(X) == 0:
                 break
             rows = torch.from_numpy(screen.best(X.numpy(), left, rng))
-            drawn = {"X": X[rows], "arm": arms[rows], "images": self._problem.pictures(X[rows])}
-            passes = torch.from_numpy(screen.passes(drawn["X"].numpy(), drawn["images"]))
+            drawn = {"X": X[rows], "arm": arms[rows]}
+            shown = self._problem.previews(X[rows]) if screen.any_size else None
+            if shown is None:
+                shown = drawn["images"] = self._problem.pictures(X[rows])
+            passes = torch.from_numpy(screen.passes(drawn["X"].numpy(), shown))
             parts.append(rows_of(drawn, passes))
             others = rows_of(drawn, ~passes) if others is None else others
             left -= int(passes.sum())

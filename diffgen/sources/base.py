@@ -74,6 +74,15 @@ class EncodingSource(Source, Protocol):
         ...
 
 
+@runtime_checkable
+class PreviewingSource(Source, Protocol):
+    """A source of large pictures that also draws them small, many times as quickly."""
+
+    def previews(self, genes: torch.Tensor) -> torch.Tensor | None:
+        """uint8 (N, C, h, w): about what :meth:`draw` gives, averaged down; None: these are not drawn small."""
+        ...
+
+
 @dataclass(frozen=True)
 class ImageSource:
     """What a family prepared for a data set.
@@ -84,6 +93,7 @@ class ImageSource:
         artifact: the file that holds source and scorer, or None: there is no such file.
         facts: what a report says about them, name -> text.
         real: whether images are made from real ones, instead of drawn by a network.
+        mild: they are real ones, changed no further than their label stays; without a jury it says what they show.
     """
 
     source: Source | None = None
@@ -91,6 +101,7 @@ class ImageSource:
     artifact: Path | None = None
     facts: dict[str, str] = field(default_factory=dict)
     real: bool = False
+    mild: bool = False
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from diffgen.config.schema import Many, Maybe, setting, settings
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError, did_you_mean
 from diffgen.features.jury import Recogniser
+from diffgen.features.shrinking import shrunk, shrunk_sides
 from diffgen.features.vae import AutoEncoder
 from diffgen.gan_training.augmentation import plain_background
 from diffgen.origins import Origins, Step, recipe_text
@@ -40,6 +41,8 @@ from diffgen.types import Int64Array, UInt8Array
 Weights = NDArray[np.float64]
 
 _BELIEF = 2.0  # pictures that the mean of all seeds speaks for, where a seed is judged by its own
+PREVIEW_SIDE = 64  # pixels, as large as any filter looks at a picture
+_KEPT_BYTES = 1 << 28  # of real images that are averaged down
 _OTHER_SEED = 0.9  # share of what is mutated that gets another seed; more of seeds that promise less than the mean
 
 
@@ -241,19 +244,45 @@ class SeedsSource:
         self.ranges = {name: every[name] for name in self.operators}
         self.space = SeedsAndOperators(count, len(self.operators), config.steps, weights)
         self._device = device
+        self._small: dict[int, torch.Tensor] = {}  # row -> the real image, averaged down
+
+    def previews(self, genes: torch.Tensor) -> torch.Tensor | None:
+        """See :class:`diffgen.sources.base.PreviewingSource`: what is done to the images is done to them averaged down.
+
+        Strengths in pixels are as much smaller as the image is. What leads through the auto-encoder or towards another
+        image, which it sees as large as they are, is not drawn small.
+        """
+        sides = self.image_shape[1:]
+        small = shrunk_sides(*sides, PREVIEW_SIDE)
+        if small == sides or any(OPERATORS[name].learned or OPERATORS[name].towards for name in self.operators):
+            return None
+        shares = {"height": small[0] / sides[0], "width": small[1] / sides[1], None: 1.0}
+        ranges = {
+            name: {
+                axis.name: self.ranges[name][axis.name].times(shares[axis.percent_of]) for axis in OPERATORS[name].axes
+            }
+            for name in self.operators
+        }
+        rows, chains = self._read(genes, ranges)
+        for row in set(rows.tolist()) - self._small.keys():
+            self._small[row] = shrunk(self.scene.seeds[[row]], PREVIEW_SIDE)[0].round().to(torch.uint8)
+        images = torch.stack([self._small[row] for row in rows.tolist()])
+        while len(self._small) * images[0].numel() > _KEPT_BYTES:
+            del self._small[next(iter(self._small))]
+        return applied(chains, images, self.scene).to(self._device)
 
     def draw(self, genes: torch.Tensor) -> torch.Tensor:
         """uint8 (N, C, H, W) for float32 (N, space.length)."""
-        rows, chains = self._read(genes)
+        rows, chains = self._read(genes, self.ranges)
         return applied(chains, self.scene.seeds[torch.from_numpy(rows)], self.scene).to(self._device)
 
     def origins(self, genes: torch.Tensor) -> Origins:
         """The seed of each image, and the operators with their strengths."""
-        rows, chains = self._read(genes)
+        rows, chains = self._read(genes, self.ranges)
         return Origins(rows, tuple(map(recipe_text, chains)))
 
-    def _read(self, genes: torch.Tensor) -> tuple[Int64Array, list[tuple[Step, ...]]]:
-        """The row of each seed, and its operators."""
+    def _read(self, genes: torch.Tensor, ranges: Ranges) -> tuple[Int64Array, list[tuple[Step, ...]]]:
+        """The row of each seed, and its operators with strengths in these ranges."""
         # as a run stores them: a picture is drawn again from stored genes
         values = genes.cpu().to(torch.float32).numpy()
         continuous, steps = self.space.continuous, self.space.steps
@@ -261,7 +290,7 @@ class SeedsSource:
         strengths = values[:, :continuous].reshape(len(values), steps, STRENGTHS).astype(np.float64)
         chains = [
             tuple(
-                step_of(name, OPERATORS[name], (first, second), other, self.ranges[name])
+                step_of(name, OPERATORS[name], (first, second), other, ranges[name])
                 for name, (first, second) in (
                     (self.operators[number], pair)
                     for number, pair in zip(numbers, pairs, strict=True)
@@ -342,7 +371,7 @@ class SeedsFamily(Family):
             "operators": f"at most {own.steps} for each image: {_described(source)}",
             "ranges": _reason(ranges, context.recogniser),
         }
-        return ImageSource(source, facts=facts, real=True)
+        return ImageSource(source, facts=facts, real=True, mild=True)
 
 
 def with_named_operators(config: CompareConfig, images: UInt8Array) -> CompareConfig:

@@ -235,7 +235,8 @@ def _verdict(picture: Picture, names: tuple[str, ...]) -> Markup:
             sure = " (which only confirms the known label)"
         if jury.instead_of is not None:
             sure = f" (but made from {_name(names, jury.instead_of)})"
-        parts.append(Markup("The jury sees <b>{}</b>{}").format(_name(names, jury.named), sure))
+        who = "Its real image shows" if jury.rests_on in ("seed", "agreed") else "The jury sees"
+        parts.append(Markup("{} <b>{}</b>{}").format(who, _name(names, jury.named), sure))
     if picture.blame:
         parts.append(Markup('<b class="dg-wrong">{}</b>').format(picture.blame))
     return Markup('<p class="dg-verdict">{}</p>').format(Markup(" · ").join(parts)) if parts else Markup("")
