@@ -104,7 +104,22 @@ class Message:
     text: str
 
 
-Event = StageStarted | StageAdvanced | StageEnded | TriggersFound | BehaviourFound | Message
+@dataclass(frozen=True)
+class Answered:
+    """A first, or a better, answer stands, whatever becomes of the rest of the work.
+
+    Attributes:
+        stage: what it rests on: real images as they are, plain variations of them, or the search.
+        text: one sentence.
+        seconds: since the work was begun.
+    """
+
+    stage: Literal["real", "variations", "search"]
+    text: str
+    seconds: float
+
+
+Event = StageStarted | StageAdvanced | StageEnded | TriggersFound | BehaviourFound | Message | Answered
 Listener = Callable[[Event], None]
 
 
@@ -164,12 +179,15 @@ class Progress:
 
     Attributes:
         warned: what it has warned of until now, each sentence once.
+        answers: the latest of each stage.
     """
 
     def __init__(self, listener: Listener | None = None, stop: StopToken | None = None) -> None:
         self.listener = listener
         self.stop = StopToken() if stop is None else stop
         self.warned: list[str] = []
+        self.answers: dict[str, Answered] = {}
+        self._begun = time.monotonic()
 
     def send(self, event: Event) -> None:
         """Tell the listener."""
@@ -191,6 +209,11 @@ class Progress:
             yield Stage(self, name)
         finally:
             self.send(StageEnded(name))
+
+    def answer(self, stage: Literal["real", "variations", "search"], text: str) -> None:
+        """Give an answer that stands."""
+        self.answers[stage] = Answered(stage, text, round(time.monotonic() - self._begun, 1))
+        self.send(self.answers[stage])
 
     def say(self, text: str) -> None:
         """Say a sentence to the user."""

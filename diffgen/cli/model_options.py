@@ -14,7 +14,6 @@ from diffgen.config import MAX_MODELS, ModelSpec, Opening, Preprocessing, applie
 from diffgen.config.layers import Layer
 from diffgen.config.schema import Setting, describe, every_setting
 from diffgen.errors import UserError
-from diffgen.tasks.classification import listed
 
 _DESCRIPTION = "The sidecar beside the model's file (net.onnx.toml) says what is not said here."
 _ALL = "For all models; --a-mean, --b-arch, ... for one. A file's sidecar (net.onnx.toml) says the rest."
@@ -96,7 +95,7 @@ def specs_from(arguments: argparse.Namespace, models: int) -> tuple[ModelSpec, .
         if said:
             raise UserError(
                 f"An option is said of model {prefix[0].upper()} (--{prefix}...), but there are {models} models, "
-                f"{listed(roles(models))}; leave it out, or say it of one of these."
+                f"{', '.join(roles(models))}; leave it out, or say it of one of these."
             )
     first, *others = (spec_from(arguments, prefix).over(every) for prefix in _PREFIXES[:models])
     return replace(first, label_map=None), *others

@@ -17,7 +17,7 @@ from rich.text import Text
 from diffgen.cli.signals import INTERRUPTED
 from diffgen.cli.streams import spelled_out
 from diffgen.errors import DiffgenError
-from diffgen.events import BehaviourFound, Event, Listener, Message, StageAdvanced, StageEnded, StageStarted
+from diffgen.events import Answered, BehaviourFound, Event, Listener, Message, StageAdvanced, StageEnded, StageStarted
 from diffgen.runs.files import write_whole
 from diffgen.wording import percent
 
@@ -63,6 +63,8 @@ class TerminalListener:
         """Show an event, or pass it over."""
         if isinstance(event, Message):
             self._say(event)
+        elif isinstance(event, Answered):
+            self._say(Message("info", event.text))
         elif self._quiet:
             return
         elif isinstance(event, StageStarted):

@@ -9,7 +9,6 @@ from diffgen import api
 from diffgen.cli import model_options, options
 from diffgen.cli.settings_options import add_settings, settings_from
 from diffgen.config import SelectorConfig, roles
-from diffgen.tasks.classification import those
 from diffgen.wording import count_of, labelled_by
 
 if TYPE_CHECKING:
@@ -84,6 +83,8 @@ def _row(each: Evaluation) -> str:
 
 
 def _print_real(real: OnRealImages, models: int) -> None:
+    from diffgen.tasks.classification import those
+
     print(f"real images ({real.source}): {real.images:,}, {those(models)} differ on {real.disagreements:,}")
     if real.left_out:
         finds = count_of(real.left_out, "find")

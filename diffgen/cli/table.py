@@ -128,8 +128,7 @@ def print_result(result: CompareResult) -> None:
     if result.behaviours_at_least > result.behaviours:  # Chao1
         bound = f" (lower bound of all that there are: {result.behaviours_at_least:,})"
     speed = f"{discovery['per_1000_queries']:.1f} for every 1,000 of the last {discovery['queries']:,} queries"
-    rows = (
-        *on_real_images(result.flips_per_1000, result.calibration_error, result.milliseconds),
+    of_search = (
         *_verdicts(result),
         ("images asked about", f"{result.queries:,} in {result.seconds:.0f} s{spared}"),
         (f"triggers ({_who(result)} disagree)", f"{result.triggers:,}"),
@@ -141,6 +140,8 @@ def print_result(result: CompareResult) -> None:
         *_of_many(result.many),
         *_selector(result.selector),
     )
+    rows = on_real_images(result.flips_per_1000, result.calibration_error, result.milliseconds)
+    rows += of_search if result.queries or result.triggers else []
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
         print(f"{name:<{width}}  {value}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
@@ -15,6 +16,7 @@ from diffgen.comparison.classes import background_remarks, settle_background, se
 from diffgen.comparison.machine import ModelTimes
 from diffgen.comparison.smells import Smell, doubts, smells_of
 from diffgen.config import roles
+from diffgen.config.budget import SMALL
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.metrics.calibration_error import calibration_error
@@ -24,6 +26,7 @@ from diffgen.models.answer_table import AnswerTable
 from diffgen.models.noise import NumericNoise, drawn_rows, probe_rows, probed, settle_batches
 from diffgen.models.panel import panel_of, task_of
 from diffgen.runs.figures import Preflight
+from diffgen.sampling import random_rows
 from diffgen.tasks.classification import differ, disagree
 from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.types import BoolArray, Float32Array, ImageSet, Int64Array, UInt8Array
@@ -36,7 +39,7 @@ _PREPARED = 256, 64  # images that a model looks at first: of small ones, and of
 _PROBED = 128  # images that the noise is measured on, at most
 _REPEATS = 3  # how often each of them is asked about again
 _BATCH = 1024, 128  # images asked about between two steps of the bar
-_SMALL = 3 * 64 * 64  # values of an image; each of 224 pixels can take a model a tenth of a second
+_SOON = 5.0  # seconds after which a first answer does not wait for all real images
 _NO_LABEL = -1  # of an image without an answer: no image has it
 _NAMED = 10  # images without an answer
 _RELABELLED = 0.02  # share of the real images; dynamic 8-bit quantization moves far fewer
@@ -84,7 +87,7 @@ def silences_since(models: Sequence[BlackBox], before: Sequence[int]) -> tuple[s
 def _as_many(limits: tuple[int, int], data: ImageSet) -> int:
     """The first of the limits for small images, a smaller multiple of 64 for large ones, down to the second."""
     most, fewest = limits
-    return min(most, max(fewest, most * _SMALL // prod(data.image_shape) // 64 * 64))
+    return min(most, max(fewest, most * SMALL // prod(data.image_shape) // 64 * 64))
 
 
 def prepare_model(model: BlackBox, data: ImageSet) -> None:
@@ -261,14 +264,51 @@ def _step(models: Sequence[BlackBox], data: ImageSet) -> int:
 
 
 def _ask_all(models: int, data: ImageSet, size: int, times: ModelTimes, progress: Progress) -> KeptAnswers:
-    """What all models say of all real images, of so many at once."""
-    parts = []
+    """What all models say of all real images, of so many at once; where it takes long, what some say comes first."""
+    parts, begun = list[KeptAnswers](), time.monotonic()
+    order = balanced_order(data) if len(data) > size else np.arange(len(data))
     with progress.stage("Asking the models about the real images", total=len(data)) as task:
         for start in range(0, len(data), size):
-            batch = data.images[start : start + size]
+            rows = np.sort(order[start : start + size])
+            order[start : start + size] = rows  # a file is read from its beginning to its end
+            batch = data.images[rows]
             parts.append(KeptAnswers.of(np.stack([times.ask(index, batch) for index in range(models)], axis=1)))
             task.advance(len(batch))
-    return KeptAnswers.joined(parts)
+            asked = start + len(batch)
+            if asked < len(data) and "real" not in progress.answers and time.monotonic() - begun > _SOON:
+                said = np.concatenate([each.labels for each in parts])
+                known = None if data.labels is None else data.labels[order[:asked]]
+                progress.answer("real", _first_answer(said, known, len(data)))
+    return KeptAnswers.joined(parts)[np.argsort(order)]
+
+
+def balanced_order(data: ImageSet) -> Int64Array:
+    """A random order of the images in which every class is spread evenly, so that the first ones stand for all."""
+    order = random_rows(len(data), len(data))
+    if data.labels is None:
+        return order
+    labels, counts = data.labels[order], np.bincount(data.labels)
+    by_class = np.argsort(labels, kind="stable")
+    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    turn = np.empty(len(order))
+    turn[by_class] = np.arange(len(order)) - first[labels[by_class]]
+    return order[np.argsort((turn + 0.5) / counts[labels], kind="stable")]
+
+
+def _first_answer(said: Int64Array, known: Int64Array | None, of: int) -> str:
+    """What some real images say, as long as the rest is not asked about; ``said`` is int64 (N, M), ``known`` (N,)."""
+    right = [] if known is None else (said == known[:, None]).mean(axis=0).tolist()
+    accuracies = [f"{role} {percent(share)}" for role, share in zip(roles(said.shape[1]), right, strict=False)]
+    return (
+        f"First answer, from {len(said):,} of {of:,} real images, drawn evenly from all classes: "
+        f"{differing(differ(said))}" + (f"; accuracy {', '.join(accuracies)}" if accuracies else "") + "."
+    )
+
+
+def differing(apart: BoolArray) -> str:
+    """On how many of N pictures models differ, for bool (N,): ``the models differ on 22% (95%: 17% to 28%)``."""
+    low, high = exact_interval(int(apart.sum()), len(apart))
+    return f"the models differ on {percent(apart.mean())} (95%: {percent(low)} to {percent(high)})"
 
 
 def _asked_alone(

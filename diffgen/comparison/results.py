@@ -92,6 +92,7 @@ def _figures(prepared: Prepared, outcome: SearchOutcome, triggers: TriggerTable)
         verdicts_rest_on=verdicts_rest_on(triggers, prepared.jury.figures, boxes=real.summary.outputs[0] == "boxes") if triggers.has_jury else None,
         no_jury=prepared.jury.missing,
         milliseconds=real.milliseconds,
+        answers={stage: each.text for stage, each in prepared.progress.answers.items()},
         many=many_figures(triggers, apart, outcome.spared) if len(prepared.models) >= FEWEST else None,
     )
 
@@ -191,6 +192,8 @@ def _choose_rejected(triggers: TriggerTable, filters: int) -> Int64Array:
 
 def _nearest_real(pipeline: FilterPipeline, split: DataSplit, images: UInt8Array) -> UInt8Array:
     """uint8 (N, C, H, W): the real image with the highest SSIM, for each picture that is shown."""
+    if len(images) == 0:
+        return images
     ssim = next((each for each in pipeline.filters if isinstance(each, SsimFilter)), None)
     if ssim is None:
         ssim = SsimFilter()

@@ -133,6 +133,7 @@ def settled_plan(request: Request, progress: Progress) -> Iterator[Plan]:
         config = replace(
             asked,
             resize=resize,
+            budget=asked.budget.of(images.image_shape),
             data_labels=labels_known.data_labels,
             split=split,
             batch_size=batch_size,

@@ -25,7 +25,10 @@ from diffgen.comparison.seats import NO_JURY_OF_BOXES
 from diffgen.comparison.technique_run import SearchOutcome, real_images, run_search, screen_that_pays, try_out_technique
 from diffgen.comparison.verdicts import judge_triggers
 from diffgen.config import CompareConfig, replace, roles
+from diffgen.events import Answered
 from diffgen.features import cells as cell_store
+from diffgen.filters import FilterPipeline
+from diffgen.metrics.intervals import exact_interval
 from diffgen.models import BlackBox
 from diffgen.models.loading import file_digest
 from diffgen.models.panel import panel_of
@@ -35,9 +38,9 @@ from diffgen.runs.results import RunResults
 from diffgen.runs.triggers import TriggerTable
 from diffgen.sampling import LARGE_BYTES
 from diffgen.side_by_side import SideBySide
-from diffgen.sources.base import FamilyContext
+from diffgen.sources.base import FamilyContext, ImageSource
 from diffgen.tasks.classification import listed
-from diffgen.wording import percent
+from diffgen.wording import count_of, percent
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,7 @@ class CompareResult:
         selector: what that of the run is worth, as :meth:`diffgen.SelectResult.as_dict` says it, or None: it has none.
         cause: why two models differ that should be the same, or empty: nobody looked; see
             :func:`diffgen.comparison.probable_cause.name_cause`.
+        answers: what was said after each stage, and after how many seconds.
     """
 
     run: str
@@ -112,18 +116,27 @@ class CompareResult:
     doubts: tuple[str, ...] = field(default=(), compare=False)
     selector: Mapping[str, Any] | None = field(default=None, compare=False)
     cause: str = field(default="", compare=False)
+    answers: tuple[Answered, ...] = field(default=(), compare=False)
 
     @classmethod
-    def of(cls, folder: RunFolder, results: RunResults, go_on: str = "", doubts: tuple[str, ...] = ()) -> CompareResult:
+    def of(
+        cls,
+        folder: RunFolder,
+        results: RunResults,
+        go_on: str = "",
+        doubts: tuple[str, ...] = (),
+        answers: tuple[Answered, ...] = (),
+    ) -> CompareResult:
         """The figures of a run whose search came to its end."""
         real = {name: getattr(results.preflight, name) for name in ("flips_per_1000", "accuracy", "calibration_error")}
-        apart = ("run", "go_on", "doubts", "selector", "cause", *real)
+        apart = ("run", "go_on", "doubts", "selector", "cause", "answers", *real)
         own = [each.name for each in fields(cls) if each.name not in apart]
-        figures = {**real, **{name: getattr(results, name) for name in own}}
+        figures: dict[str, Any] = {**real, **{name: getattr(results, name) for name in own}}
         figures["discovery"] = results.discovery.as_dict()
         selector = folder.read_arrays("selection")["about"] if folder.has_arrays("selection") else None
         cause = cause_of(folder)
-        return cls(run=str(folder.path), go_on=go_on, doubts=doubts, selector=selector, cause=cause, **figures)
+        figures |= {"go_on": go_on, "doubts": doubts, "answers": answers, "selector": selector, "cause": cause}
+        return cls(run=str(folder.path), **figures)
 
     def as_dict(self) -> dict[str, Any]:
         """The figures as JSON values, without ``most_frequent``, ``interrupted`` and ``go_on``."""
@@ -189,16 +202,38 @@ def look(plan: Plan) -> RealAnswers:
     summary, letters = real.summary, roles(plan.models)
     accuracies = [f"{role} {percent(share, 2)}" for role, share in zip(letters, summary.accuracy or (), strict=False)]
     outputs = [f"{output} ({role})" for role, output in zip(letters, summary.outputs, strict=True)]
-    progress.say(
-        f"Real images: {listed(letters)} agree on {percent(summary.agreement, 2)} of {summary.images:,}"
+    low, high = exact_interval(round(summary.agreement * summary.images), summary.images)
+    progress.answer(
+        "real",
+        f"Real images: {listed(letters)} agree on {percent(summary.agreement, 2)} of {summary.images:,} (95%: "
+        f"{percent(low)} to {percent(high)})"
         + (f"; accuracy {', '.join(accuracies)}" if accuracies else "")
         + f"; outputs taken for {listed(outputs)}; numeric noise {summary.numeric_noise:.2g}, so that a disagreement "
-        f"counts from a margin of {summary.margin:.2g}."
+        f"counts from a margin of {summary.margin:.2g}.",
     )
     for warning in summary.warnings:
         progress.warn(warning)
     check_seeds(plan.config, real_images(images, real), images.source)
     return real
+
+
+def unlearned(plan: Plan, real: RealAnswers) -> Prepared:
+    """What a run has that ends before its search: its folder, and what the models say of the real images."""
+    cells = cell_store.unlearned(plan.images.image_shape)
+    learned = Learned(
+        **_fields(plan),
+        real=real,
+        cells=cells,
+        jury=PreparedJury(),
+        source=ImageSource(real=True),
+        context=FamilyContext(cells.encoder, plan.device, plan.progress),
+    )
+    folder = plan.open_folder(plan.config)
+    folder.save_manifest(status="running", warnings=_warned(plan, folder))
+    pipeline = FilterPipeline(())
+    pipeline.fit(plan.split.reference[:1], plan.split.held_out[:1])
+    unanswered = tuple(model.unanswered for model in plan.models)
+    return Prepared(**_fields(learned), folder=folder, pipeline=pipeline, unanswered=unanswered)
 
 
 def learn(plan: Plan, real: RealAnswers, jury: PreparedJury | None) -> Learned:
@@ -352,7 +387,7 @@ def judge(run: Prepared, outcome: SearchOutcome) -> Judged:
         read_boxes=None if panel is None else partial(named_by_boxes, panel, run.images),
         progress=progress,
     )
-    if not outcome.interrupted:
+    if outcome.begun and not outcome.interrupted:
         write_operator_curves(run, outcome.queries)
         run = _asked_again(run, outcome.queries)
     for silence in silences_since(models, run.unanswered):
@@ -362,6 +397,9 @@ def judge(run: Prepared, outcome: SearchOutcome) -> Judged:
             progress.say(model.answers.cost_summary)
     with progress.stage("Counting what was found"):
         results = write_outcome(run, outcome, triggers)
+    if outcome.begun:
+        found = count_of(results.distinct_valid_triggers, "distinct picture")
+        progress.answer("search", f"Search: {count_of(results.behaviours, 'behaviour')} on {found}.")
     return Judged(run, outcome, triggers, results)
 
 
@@ -378,9 +416,9 @@ def _asked_again(run: Prepared, queries: int) -> Prepared:
 
 def finish(judged: Judged) -> CompareResult:
     """Note in the manifest how the run ended, and give its figures."""
-    run, interrupted = judged.run, judged.outcome.interrupted
+    run, ended = judged.run, judged.outcome.begun and not judged.outcome.interrupted
     for warning in judged.results.warnings:
         run.progress.warn(warning)
-    run.folder.save_manifest(status="interrupted" if interrupted else "done", warnings=_warned(run, run.folder))
-    go_on = resume_command(run.folder, run.config) if interrupted else ""
-    return CompareResult.of(run.folder, judged.results, go_on, run.real.doubts)
+    run.folder.save_manifest(status="done" if ended else "interrupted", warnings=_warned(run, run.folder))
+    go_on = "" if ended else resume_command(run.folder, run.config)
+    return CompareResult.of(run.folder, judged.results, go_on, run.real.doubts, tuple(run.progress.answers.values()))

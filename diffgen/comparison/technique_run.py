@@ -54,6 +54,7 @@ class SearchOutcome:
     """What a search cost and how it went; all else about the triggers is in the run folder.
 
     Attributes:
+        begun: there was a search, and the run did not end before it.
         saturated: it ended because nothing new was found any more.
         images: those of the triggers, which need not be read again.
         history: equally long lists "seconds", "queries", "triggers", one entry a generation.
@@ -63,6 +64,7 @@ class SearchOutcome:
     queries: int = 0
     seconds: float = 0.0
     interrupted: bool = False
+    begun: bool = True
     saturated: bool = False
     images: ImageColumn | None = None
     history: History = field(default_factory=lambda: {"seconds": [], "queries": [], "triggers": []})

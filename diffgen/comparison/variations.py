@@ -11,12 +11,19 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from diffgen.comparison.plan import Prepared
+from diffgen.comparison.plan import Plan, Prepared
+from diffgen.comparison.preflight import RealAnswers, differing
 from diffgen.errors import RunError
 from diffgen.features.jury import NO_LABEL
+from diffgen.gan_training.augmentation import plain_background
+from diffgen.models.answer_table import AnswerTable
+from diffgen.sampling import random_rows
 from diffgen.sources.draws import UnsearchedDraws
-from diffgen.sources.seeds import SeedsFamily, SeedsSource
-from diffgen.types import Int64Array, UInt8Array
+from diffgen.sources.operators import Scene, is_grey
+from diffgen.sources.seeds import SeedsFamily, SeedsSettings, SeedsSource
+from diffgen.tasks.classification import disagree
+from diffgen.types import BoolArray, Int64Array, UInt8Array
+from diffgen.wording import percent
 
 _BATCH = 1024
 
@@ -34,6 +41,40 @@ class Variations:
     images: UInt8Array
     labels: Int64Array
     drawn: int
+
+
+_PLAIN = 256  # real images that one operator changes, each another one
+_OF_SEARCH = 0.25  # as many as this share of a search's queries, at most
+
+
+def look_at_variations(plan: Plan, real: RealAnswers) -> None:
+    """Ask the models about plain variations of some real images, and say on how many they differ.
+
+    Each is another real image under one operator, as strong as is usual. Nothing is asked where a model is a table of
+    answers or may only be asked so often.
+    """
+    count = min(_PLAIN, len(plan.images), int(_OF_SEARCH * (plan.config.budget.queries or _PLAIN / _OF_SEARCH)))
+    if count == 0 or any(isinstance(each, AnswerTable) or each.answers.images_left is not None for each in plan.models):
+        return
+    rows = np.sort(random_rows(len(plan.images), count, seed=plan.config.seed))
+    seeds = plan.images.images[rows]
+    scene = Scene(torch.from_numpy(seeds), plain_background(torch.from_numpy(seeds)), None, is_grey(seeds))
+    source = SeedsSource(scene, SeedsSettings(steps=1), device=torch.device("cpu"))
+    genes = source.space.sample(count, UnsearchedDraws(plan.config.seed))
+    genes[:, source.space.continuous] = np.arange(count)
+    apart = list[BoolArray]()
+    with plan.progress.stage("Asking about plain variations of real images", total=count) as task:
+        for part in torch.from_numpy(genes).split(min(_BATCH, plan.batch_size)):
+            pictures = source.draw(part).numpy()
+            answers = torch.from_numpy(np.stack([model.predict(pictures) for model in plan.models], axis=1))
+            apart.append(disagree(answers, real.summary.margin).numpy())
+            task.advance(len(part))
+    before = np.isin(rows, real.disagreements).mean()
+    plan.progress.answer(
+        "variations",
+        f"Plain variations of {count:,} real images (each turned, moved, blurred or lit a little): "
+        f"{differing(np.concatenate(apart))}, and on {percent(before)} of the same images as they are.",
+    )
 
 
 def vary(prepared: Prepared, count: int) -> Variations:

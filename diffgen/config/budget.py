@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from diffgen.errors import UserError
 
+SMALL = 3 * 64 * 64  # values of an image; each of 224 pixels can take a model a tenth of a second
 _BUDGET_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -20,10 +21,12 @@ class Budget:
         seconds: wall-clock seconds of searching, or None. What the search itself asks the filters is counted; the
             training of the GAN, and the filtering and asking again after the search, are not.
         queries: images shown to the models; one query asks every model once. Or None.
+        large: queries where images are large, of a budget that nobody has said; None: as many.
     """
 
     seconds: float | None = None
     queries: int | None = None
+    large: int | None = None
 
     def __post_init__(self) -> None:
         if self.seconds is None and self.queries is None:
@@ -65,6 +68,12 @@ class Budget:
             else:
                 seconds = float(number) * _BUDGET_UNITS[unit]
         return cls(seconds=seconds, queries=queries)
+
+    def of(self, image_shape: tuple[int, int, int]) -> Budget:
+        """For images of (C, H, W), of which models answer fewer in a second the larger they are."""
+        if self.large is None:
+            return self
+        return replace(self, queries=self.large if math.prod(image_shape) > SMALL else self.queries, large=None)
 
     def __str__(self) -> str:
         parts = []

@@ -171,7 +171,7 @@ class CheckConfig:
     """Everything that ``diffgen check`` needs besides the models and the data.
 
     A picture is known when the store has one with the same two labels that is near enough (``reach``). The search's
-    budget is in queries, so that a check is repeatable.
+    budget is in queries, so that a check is repeatable; fewer where images are larger than 64 pixels a side.
 
     Raises:
         SettingError: a value that cannot be.
@@ -199,4 +199,4 @@ class CheckConfig:
         "many times the median distance of a real image to its cell.",
         gt=0,
     )
-    compare: CompareConfig = setting(factory=lambda: CompareConfig(budget=Budget(queries=20_000)))
+    compare: CompareConfig = setting(factory=lambda: CompareConfig(budget=Budget(queries=20_000, large=2_000)))

@@ -115,6 +115,12 @@ class CompareConfig(ReadingConfig):
     saturation_queries: int = setting(
         20_000, "Queries without a new behaviour after which a search is saturated.", ge=1, le=10**12
     )
+    stop_after: Literal["real", "variations", "search"] = setting(
+        "search",
+        "real, variations or search: which answer is the last one; what real images say, what plain variations of them "
+        "say, or what a search finds. --resume goes on.",
+        option="--stop-after",
+    )
     ask: Literal["all", "staged"] = setting(
         "all",
         "Of four classifiers and more: ask all about every picture, or (staged) first the two that differ on most real "

@@ -22,6 +22,7 @@ class NamedSettings(TypedDict, total=False):
     preset: str | None
     budget: str | Budget | None
     until: Literal["budget", "saturated"] | None
+    stop_after: Literal["real", "variations", "search"] | None
     seed: int | None
     device: str | None
     batch_size: int | None

@@ -15,8 +15,9 @@ import torch
 
 from diffgen.errors import UserError
 from diffgen.events import Progress
-from diffgen.features.encoder import DomainEncoder, train
+from diffgen.features.encoder import FEATURES, DomainEncoder, train
 from diffgen.features.shrinking import lesson_rows, lessons
+from diffgen.numerics import seeded
 from diffgen.runs.artifacts import Artifact, read_tensors, unreadable, write_tensors
 from diffgen.types import ImageSet, Int64Array
 
@@ -40,6 +41,13 @@ class Cells:
     def nearest(self, features: torch.Tensor) -> Int64Array:
         """int64 (N,): :meth:`assign` of images whose features, float32 (N, 64) on the CPU, are there already."""
         return torch.cdist(features, self.centroids).argmin(dim=1).numpy() if len(features) else np.empty(0, np.int64)
+
+
+def unlearned(image_shape: tuple[int, int, int]) -> Cells:
+    """Those of a run that ends before anything is learned: one cell, for images of (C, H, W)."""
+    with seeded(_SEED):
+        encoder = DomainEncoder(image_shape)
+    return Cells(encoder.eval().requires_grad_(False), torch.zeros(1, FEATURES))
 
 
 def build(data: ImageSet, *, device: torch.device | str = "cpu", progress: Progress | None = None) -> Cells:

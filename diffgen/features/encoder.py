@@ -20,6 +20,7 @@ from diffgen.sampling import random_rows
 FORMAT = "diffgen-encoder-2"
 FEATURES = 64
 _STEPS_GREY, _STEPS_COLOUR = 600, 900
+_EPOCHS = 50  # at most: nobody waits for an encoder to learn few images by heart
 _BATCH = 32
 # At the height of its one cycle. Of some few large photographs the first rate leaves an encoder whose first layer is
 # silent, and which gives all of them the same features; then the next one is tried, from the beginning.
@@ -130,7 +131,7 @@ def _trained(
         decoder = nn.Linear(FEATURES, channels * height * width).to(device)
         classifier = nn.Linear(FEATURES, max(classes, 1)).to(device)
     parameters = [*encoder.parameters(), *decoder.parameters(), *classifier.parameters()]
-    steps = _STEPS_GREY if channels == 1 else _STEPS_COLOUR
+    steps = min(_STEPS_GREY if channels == 1 else _STEPS_COLOUR, -(-_EPOCHS * len(images) // _BATCH))
     encoder.to(memory_format=torch.channels_last)  # a quarter faster on a CPU
     cycle = OneCycleAdam(parameters, learning_rate, steps)
     with progress.stage(stage, total=steps) as task:

@@ -83,7 +83,8 @@ def headline(data: ReportData) -> Headline:
         first, *others = [wide, *wrong]
     else:
         first, *others = [*wrong, wide] if wrong else [wide]
-    told = filter(None, [near_duplicates(data), _of_agreement(data)])
+    varied = data.results.answers.get("variations", "") if data.results.queries else ""
+    told = filter(None, [near_duplicates(data), _of_agreement(data), varied])
     notes = (*told, *_asked_again(data), *_what_is_left(data))
     return Headline(first, (*others, *_unnamed(data)), _meaning(data), notes, _alerts(data))
 
@@ -151,6 +152,8 @@ def _unnamed(data: ReportData) -> tuple[str, ...]:
 def _sentence(data: ReportData) -> str:
     effort = f"{count_of(data.results.queries, 'query', 'queries')} in {duration(data.results.seconds)}"
     if data.results.queries == 0 and data.results.triggers == 0:
+        if data.results.answers:
+            return tuple(data.results.answers.values())[-1]
         return f"No {data.noun} was asked about, so nothing can be said about {data.models}."
     if data.results.triggers == 0:
         return f"No disagreement found between {data.models}, with {effort}."
@@ -265,7 +268,11 @@ def near_duplicates(data: ReportData) -> str:
 
 def _alerts(data: ReportData) -> tuple[str, ...]:
     alerts = []
-    if data.results.interrupted:
+    if data.results.queries == 0 and data.results.answers:
+        alerts.append(
+            "The search has not begun: this is what the models say of real images. The run can be gone on with."
+        )
+    elif data.results.interrupted:
         alerts.append(
             "The search was interrupted before its budget was used up; all numbers are those reached until then."
         )

@@ -93,7 +93,7 @@ class RunFolder:
         try:
             folder.save_manifest()
             folder.make_folder("triggers")
-            write_text(path / "config.toml", tomli_w.dumps(dict(config)))
+            folder.write_config(config)
         except KeyboardInterrupt:
             remove(path, OWN)  # a manifest alone is nothing to go on with, and would stand in the way of another start
             raise
@@ -164,6 +164,10 @@ class RunFolder:
             raise UserError(
                 f"The run folder {self.path} holds values that do not fit together ({said[:200]}); it is damaged."
             ) from error
+
+    def write_config(self, config: Mapping[str, Any]) -> None:
+        """Write config.toml."""
+        write_text(self.path / "config.toml", tomli_w.dumps(dict(config)))
 
     def config(self) -> dict[str, Any]:
         """config.toml as nested values.

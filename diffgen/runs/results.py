@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -149,6 +149,7 @@ class RunResults:
         milliseconds: that one image takes each model, in batches on this machine; None for a model that a server
             answers for; or None: nobody looked.
         many: who stands alone, and which two models differ most, or None: there are two models.
+        answers: what was said after each stage, in one sentence each; see :class:`diffgen.events.Answered`.
         check: the verdict of a check, or None: the run is none; see :mod:`diffgen.gate.record`.
     """
 
@@ -195,6 +196,7 @@ class RunResults:
     no_jury: Text = ""
     milliseconds: TimesOfModels | None = None
     many: ManyFigures | None = None
+    answers: Mapping[str, Text] = field(default_factory=dict)
     check: Record | None = None
 
     @property

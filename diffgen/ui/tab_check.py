@@ -113,6 +113,7 @@ def _behaviour(each: GateBehaviour) -> Markup:
 
 
 _STORE = "regressions"
+_USUAL = CheckConfig().compare.budget
 _GIVEN = 7  # inputs before those that are made from settings
 
 
@@ -126,7 +127,12 @@ def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
             )
             data = gr.Textbox(label="Data", info="Real images, as under Run.", placeholder="digits:test")
             with gr.Row():
-                budget = gr.Textbox("20000q", label="Budget", info="In queries a check is repeatable.", min_width=120)
+                budget = gr.Textbox(
+                    label="Budget",
+                    info="In queries a check is repeatable.",
+                    placeholder=f"{_USUAL.queries}q, of large pictures {_USUAL.large}q",
+                    min_width=120,
+                )
                 seed = gr.Number(0, label="Seed", precision=0, minimum=0, min_width=100)
             store = gr.Textbox(
                 _STORE,
@@ -285,7 +291,8 @@ def check_words(shared: Shared, given: tuple[Any, ...], values: tuple[Any, ...],
     settings = form.said((*form.limits(), *form.check_fields()), values)
     lines = form.more(more, place, CheckConfig)
     form.check_of_check(settings, lines)
-    words = [*models, "--data", source, "-o", str(folder), "--budget", str(Budget.parse(budget))]
+    words = [*models, "--data", source, "-o", str(folder)]
+    words += ["--budget", str(Budget.parse(budget))] if budget.strip() else []
     words += ["--seed", str(int(seed))] if seed else []
     words += ["--store", place.folder(store, "store")] if store.strip() else []
     return name, [*words, *form.options(settings, lines, CheckConfig)]

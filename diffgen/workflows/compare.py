@@ -10,10 +10,14 @@ from diffgen.comparison import stages
 from diffgen.comparison.islands.begin import check_islands
 from diffgen.comparison.named_settings import settled
 from diffgen.comparison.plan import Plan
+from diffgen.comparison.preflight import RealAnswers
 from diffgen.comparison.settle import Request, settled_plan
 from diffgen.comparison.stages import CompareResult
+from diffgen.comparison.technique_run import SearchOutcome
+from diffgen.comparison.variations import look_at_variations
 from diffgen.config import CompareConfig
 from diffgen.config.named import NamedSettings
+from diffgen.errors import Stopped
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.numerics import own_numerics
 from diffgen.report.from_run import write_report
@@ -80,12 +84,23 @@ def run_stages(plan: Plan) -> CompareResult:
     Raises:
         UserError, RunError: see :func:`compare`.
     """
+    last = plan.config.stop_after
     with stages.before_the_search():
         oracle = reference_model(plan)
         _tell(plan, "gan")
         tune_for(plan)
         jury = stages.without_jury(plan)
-        learned = stages.learn(plan, stages.look(plan), jury)
+        real = stages.look(plan)
+    try:
+        if last != "real":
+            look_at_variations(plan, real)
+        learned = stages.learn(plan, real, jury) if last == "search" else None
+    except (KeyboardInterrupt, Stopped):
+        # a second interruption ends the report, too
+        with plan.progress.stop.heeding():
+            return _without_search(plan, real, interrupted=True)
+    if learned is None:
+        return _without_search(plan, real)
     run = stages.begin(learned)
     with stages.kept(run.folder, run.config):
         _tell(plan, "search")
@@ -98,6 +113,14 @@ def run_stages(plan: Plan) -> CompareResult:
         with plan.progress.stage("Drawing the report"):
             write_report(run.folder, judged.triggers)
         return stages.finish(judged)
+
+
+def _without_search(plan: Plan, real: RealAnswers, *, interrupted: bool = False) -> CompareResult:
+    """The report of what was answered until now; the run can be gone on with."""
+    run = stages.unlearned(plan, real)
+    judged = stages.judge(run, SearchOutcome(interrupted=interrupted, begun=False))
+    write_report(run.folder, judged.triggers)
+    return stages.finish(judged)
 
 
 def _tell(plan: Plan, stage: str) -> None:

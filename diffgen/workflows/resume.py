@@ -18,7 +18,7 @@ from diffgen.comparison.plan import Objects, Plan
 from diffgen.comparison.preflight import prepare_models
 from diffgen.comparison.settle import check_same_answers
 from diffgen.comparison.stages import CompareResult, attach_answers
-from diffgen.config import ModelSpec, replace
+from diffgen.config import CompareConfig, ModelSpec, replace, to_dict
 from diffgen.config.gan import TuningConfig
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
@@ -106,8 +106,15 @@ def resumed_plan(
         models = seated(models, run.config.task)
         _warn_of_changes(folder, run.device, progress)
         objects = Objects(tuple(given), data, options, in_use())
-        config = replace(run.config, tuning=TuningConfig())  # the run has its GAN
-        yield Plan(models, images, config, run.device, progress, lambda _: folder, objects)
+        # the run has its GAN, and whoever goes on with it wants its search
+        config = replace(run.config, tuning=TuningConfig(), stop_after="search")
+
+        def open_folder(settled: CompareConfig) -> RunFolder:
+            if run.config.filters.names is None:  # it ended before its search was settled
+                folder.write_config(to_dict(settled))
+            return folder
+
+        yield Plan(models, images, config, run.device, progress, open_folder, objects)
 
 
 def _warn_of_changes(folder: RunFolder, device: torch.device, progress: Progress) -> None:
