@@ -42,12 +42,13 @@ def _sampled(images: torch.Tensor, background: Background, across: torch.Tensor,
     """
     height, width = images.shape[-2:]
     pixels = images.to(torch.float32)
-    level = torch.zeros(1) if background is None else torch.tensor(background).reshape(-1, 1, 1)
-    above, beside = (height // 4, width // 4) if background is None else (0, 0)
     if background is None:
+        above, beside = height // 4, width // 4
         pixels = F.pad(pixels, [beside, beside, above, above], mode="reflect")
         across, down = _mirrored(across, width, beside), _mirrored(down, height, above)
+        return to_bytes(_seen(pixels, across, down))
     # background becomes zero, which is what comes in
+    level = torch.tensor(background).reshape(-1, 1, 1)
     return to_bytes(_seen(pixels - level, across, down) + level)
 
 
@@ -57,7 +58,9 @@ def _seen(pixels: torch.Tensor, across: torch.Tensor, down: torch.Tensor) -> tor
     The places are float64 and together (N, h, w).
     """
     height, width = pixels.shape[-2:]
-    grid = torch.stack(torch.broadcast_tensors(across * 2 / width, down * 2 / height), dim=3).to(torch.float32)
+    # as float32 before they are spread out: of large pictures that is most of what an operator costs
+    sides = ((across * 2 / width).to(torch.float32), (down * 2 / height).to(torch.float32))
+    grid = torch.stack(torch.broadcast_tensors(*sides), dim=3)
     return F.grid_sample(pixels, grid, padding_mode="zeros", align_corners=False)
 
 
@@ -70,6 +73,8 @@ def _mirrored(places: torch.Tensor, side: int, border: int) -> torch.Tensor:
         border: width of what was mirrored already.
     """
     last = (side - 1) / 2  # the outermost pixel
+    if float(places.abs().max()) <= last + border:
+        return places
     turned = (places + last).remainder(4 * last)
     seen = torch.where(turned > 2 * last, 4 * last - turned, turned) - last
     return torch.where(places.abs() > last + border, seen, places)
