@@ -151,6 +151,8 @@ def watched(out: Path, words: list[str], started: float) -> None:
         mine = threading.current_thread() is threading.main_thread()
         if mine and isinstance(event, events.StageStarted | events.StageEnded):
             clock.hear("started" if isinstance(event, events.StageStarted) else "ended", event.name, now())
+        if isinstance(event, events.Answered):
+            clock.began.setdefault(f"answer: {event.stage}", now())
         send(progress, event)
 
     events.Progress.send = listened  # type: ignore[assignment, method-assign]  # the command line has no place for a listener
@@ -193,6 +195,9 @@ def table(lines: list[dict[str, Any]]) -> str:
     totals = [np.sum(list(line["spent"].values()), axis=0) for line in lines]
     rows.append(f"| **all** | {' | '.join(_cell(list(each)) for each in totals)} |")
     begins = [_cell(line["began"][SEARCH]) for line in lines]
+    for stage in ("real", "variations"):
+        answered = [_cell(line["began"].get(f"answer: {stage}")) for line in lines]
+        rows.append(f"| **answer after ({stage})** | {' | '.join(answered)} |")
     rows.append(f"| **the search begins after** | {' | '.join(begins)} |")
     for key, text in (("first_trigger", "first trigger after"), ("first_recognised", "first recognised trigger after")):
         cells = ["-" if line.get(key) is None else f"{line[key]:.1f}" for line in lines]

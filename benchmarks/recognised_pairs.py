@@ -103,6 +103,7 @@ def find_pairs(shared: Path, models: Path, made: Path) -> dict[str, Callable[[],
         "resnet8-int8": quantized,
         "sign-digits": lambda: sign_digits(shared / "data" / "sign-digits", made / "sign-digits"),
         "digits": lambda: digits(made / "digits"),
+        "photographs": lambda: photographs(shared),
         "hands-224": lambda: hands_224(shared / "data" / "sign-digits", made / "hands-224"),
     }
 
@@ -167,6 +168,13 @@ def hands_224(source: Path, folder: Path) -> Pair:
     files = [str(file) for file in nets_of_224.make(source, folder)]
     data, training = (str(source / f"{split}.zip") for split in ("test", "train"))
     return Pair("hands-224", (*files, "--resize", str(nets_of_224.SIDE)), data, training)
+
+
+def photographs(shared: Path) -> Pair:
+    """Two quantized MobileNets for ImageNet, as others published them, and a photograph of every fourth class."""
+    nets, data = shared / "models" / "imagenet-mobilenet-quant", shared / "data" / "photographs"
+    files = [str(nets / f"{name}_quant.tflite") for name in ("mobilenet_v1_0.75_192", "mobilenet_v2_1.0_224")]
+    return Pair("photographs", (*files, "--class-names", str(data / "classes.txt")), str(data / "images"), "")
 
 
 def _write_npz(images: np.ndarray, labels: np.ndarray, path: Path) -> None:
