@@ -31,6 +31,7 @@ from .errors import DiffgenError as DiffgenError
 from .errors import RunError as RunError
 from .errors import Stopped as Stopped
 from .errors import UserError as UserError
+from .events import Answered as Answered
 from .events import BehaviourFound as BehaviourFound
 from .events import Event as Event
 from .events import Listener as Listener

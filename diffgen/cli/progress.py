@@ -203,8 +203,9 @@ class StateFile:
                     each["done"] = event.done
             self._figures.update(event.figures)
             at_once = False
-        elif isinstance(event, Message):
-            self._messages = [*self._messages, {"level": event.level, "text": event.text}][-_MESSAGES:]
+        elif isinstance(event, Message | Answered):
+            level = event.level if isinstance(event, Message) else "answer"
+            self._messages = [*self._messages, {"level": level, "text": event.text}][-_MESSAGES:]
         elif isinstance(event, BehaviourFound):
             self._figures["behaviours"] = event.count
             at_once = False

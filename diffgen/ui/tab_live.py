@@ -276,12 +276,13 @@ def _said(state: dict[str, Any], warned: tuple[str, ...]) -> Markup:
     # that it is being stopped, or was, the page says in its own words
     told = [each for each in dict.fromkeys([*warned, *told]) if not each.startswith("Stopping: ")]
     warnings = [_WARNING.format(each) for each in told]
-    plain = [each["text"] for each in messages if each["level"] != "warning"][-_MESSAGES:]
+    answers = [Markup("<p><b>{}</b></p>").format(each["text"]) for each in messages if each["level"] == "answer"]
+    plain = [each["text"] for each in messages if each["level"] not in ("warning", "answer")][-_MESSAGES:]
     if not plain:
-        return joined(warnings)
+        return joined([*answers, *warnings])
     items = joined(Markup("<li>{}</li>").format(text) for text in reversed(plain))
     rest = Markup('<details class="dg-said" data-fold="said"><summary>What it says ({})</summary><ul>{}</ul></details>')
-    return joined([*warnings, rest.format(len(plain), items)])
+    return joined([*answers, *warnings, rest.format(len(plain), items)])
 
 
 def _curves(sight: api.SearchSnapshot) -> Markup:
