@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from diffgen.events import Event, Message, Progress, StageAdvanced, StageStarted, StopToken
+from diffgen.events import Answered, Event, Message, Progress, StageAdvanced, StageStarted, StopToken
 
 
 class Recording:
@@ -59,4 +59,5 @@ class Recording:
         return last
 
     def _said(self, *levels: str) -> list[str]:
-        return [event.text for event in self.events if isinstance(event, Message) and event.level in levels]
+        said = [event for event in self.events if isinstance(event, Message | Answered)]
+        return [event.text for event in said if getattr(event, "level", "info") in levels]

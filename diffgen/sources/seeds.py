@@ -249,12 +249,12 @@ class SeedsSource:
     def previews(self, genes: torch.Tensor) -> torch.Tensor | None:
         """See :class:`diffgen.sources.base.PreviewingSource`: what is done to the images is done to them averaged down.
 
-        Strengths in pixels are as much smaller as the image is. What leads through the auto-encoder or towards another
-        image, which it sees as large as they are, is not drawn small.
+        Strengths in pixels are as much smaller as the image is. What an auto-encoder does, which was trained for images
+        as large as they are, is not drawn small.
         """
         sides = self.image_shape[1:]
         small = shrunk_sides(*sides, PREVIEW_SIDE)
-        if small == sides or any(OPERATORS[name].learned or OPERATORS[name].towards for name in self.operators):
+        if small == sides or any(OPERATORS[name].learned for name in self.operators):
             return None
         shares = {"height": small[0] / sides[0], "width": small[1] / sides[1], None: 1.0}
         ranges = {

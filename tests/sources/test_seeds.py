@@ -11,12 +11,13 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from diffgen.data import load
 from diffgen.errors import UserError
+from diffgen.features.shrinking import shrunk
 from diffgen.origins import read_recipe
 from diffgen.sources.base import Source
 from diffgen.sources.chains import applied
 from diffgen.sources.draws import NumpyDraws, UnsearchedDraws
-from diffgen.sources.operators import OPERATORS, STRENGTHS
-from diffgen.sources.seeds import SeedsAndOperators, SeedsSettings, SeedsSource
+from diffgen.sources.operators import OPERATORS, STRENGTHS, Scene, usual_operators
+from diffgen.sources.seeds import PREVIEW_SIDE, SeedsAndOperators, SeedsSettings, SeedsSource
 from diffgen.sources.space import Mutating, random_genes
 from diffgen.types import ImageSet
 from tests.sources.scenes import EVERY, scene_of
@@ -190,3 +191,24 @@ def test_settings_that_cannot_be() -> None:
         source_of(True, operators=("stroke",))
     with pytest.raises(UserError, match="tint does not fit"):
         source_of(False, operators=("tint",))
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=6, deadline=None)
+def test_previews_are_about_what_is_drawn_averaged_down(seed: int) -> None:
+    """The slow reference: drawn large, then averaged down."""
+    rng = np.random.default_rng(seed)
+    coarse = torch.from_numpy(rng.integers(0, 256, (6, 3, 8, 8), dtype=np.uint8))
+    seeds = torch.nn.functional.interpolate(coarse.to(torch.float32), size=(160, 128), mode="bicubic").clamp(0, 255)
+    named = tuple(name for name in usual_operators(3) if name != "noise")  # its grain averages out
+    source = SeedsSource(Scene(seeds.round().to(torch.uint8), None), SeedsSettings(operators=named), device=CPU)
+    genes = genes_of(source, 40, seed)
+    small, large = source.previews(genes), shrunk(source.draw(genes), PREVIEW_SIDE)
+    assert small is not None and small.shape == large.shape == (40, 3, 64, 51)
+    apart = (small.to(torch.float32) - large).abs().flatten(1).mean(dim=1)
+    assert float(apart.median()) < 3 and float(apart.max()) < 20  # of 255 grey levels
+
+
+def test_small_pictures_have_no_previews() -> None:
+    source = source_of(True, operators=("rotation",))
+    assert source.previews(genes_of(source, 2)) is None
