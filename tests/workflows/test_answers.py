@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -68,7 +69,8 @@ def test_a_run_ends_with_the_answer_that_was_asked_for(
     assert LEARNS not in heard.totals and "Searching for disagreements" not in heard.totals
     assert result.queries == 0 and not result.interrupted and "--resume" in result.go_on
     answer = result.answers[-1].text
-    assert answer.split("(95%")[0] in (path / "report.html").read_text(encoding="utf-8")
+    interval = re.search(r"\(95%: [^)]*\)", answer)
+    assert interval is not None and interval[0] in (path / "report.html").read_text(encoding="utf-8")
     assert list(read_finished(RunFolder.open(path)).answers.values())[-1] == answer
     again = resume(path)
     assert [each.stage for each in again.answers] == ["real", "variations", "search"]
