@@ -93,9 +93,11 @@ def specs_from(arguments: argparse.Namespace, models: int) -> tuple[ModelSpec, .
     for prefix in _PREFIXES[models:]:
         said = [name for name, value in vars(arguments).items() if name.startswith(prefix) and value is not None]
         if said:
+            from diffgen.tasks.classification import listed  # --help does without numpy
+
             raise UserError(
                 f"An option is said of model {prefix[0].upper()} (--{prefix}...), but there are {models} models, "
-                f"{', '.join(roles(models))}; leave it out, or say it of one of these."
+                f"{listed(roles(models))}; leave it out, or say it of one of these."
             )
     first, *others = (spec_from(arguments, prefix).over(every) for prefix in _PREFIXES[:models])
     return replace(first, label_map=None), *others

@@ -92,7 +92,11 @@ def _figures(prepared: Prepared, outcome: SearchOutcome, triggers: TriggerTable)
         verdicts_rest_on=verdicts_rest_on(triggers, prepared.jury.figures, boxes=real.summary.outputs[0] == "boxes") if triggers.has_jury else None,
         no_jury=prepared.jury.missing,
         milliseconds=real.milliseconds,
-        answers={stage: each.text for stage, each in prepared.progress.answers.items()},
+        answers={
+            stage: prepared.progress.answers[stage].text
+            for stage in ("real", "variations")
+            if stage in prepared.progress.answers
+        },
         many=many_figures(triggers, apart, outcome.spared) if len(prepared.models) >= FEWEST else None,
     )
 

@@ -25,7 +25,7 @@ from diffgen.comparison.seats import NO_JURY_OF_BOXES
 from diffgen.comparison.technique_run import SearchOutcome, real_images, run_search, screen_that_pays, try_out_technique
 from diffgen.comparison.verdicts import judge_triggers
 from diffgen.config import CompareConfig, replace, roles
-from diffgen.events import Answered
+from diffgen.events import Answered, Progress
 from diffgen.features import cells as cell_store
 from diffgen.filters import FilterPipeline
 from diffgen.metrics.intervals import exact_interval
@@ -229,7 +229,7 @@ def unlearned(plan: Plan, real: RealAnswers) -> Prepared:
         context=FamilyContext(cells.encoder, plan.device, plan.progress),
     )
     folder = plan.open_folder(plan.config)
-    folder.save_manifest(status="running", warnings=_warned(plan, folder))
+    folder.save_manifest(status="running", warnings=_warned(plan, folder), answers=_kept_answers(plan))
     pipeline = FilterPipeline(())
     pipeline.fit(plan.split.reference[:1], plan.split.held_out[:1])
     unanswered = tuple(model.unanswered for model in plan.models)
@@ -314,8 +314,13 @@ def _note(learned: Learned, folder: RunFolder) -> None:
         latents=None if source.source is None else source.source.space.layout().as_dict(),
         asked_alone=[role for role, model in zip(roles(learned.models), learned.models, strict=True) if model.alone],
         warnings=_warned(learned, folder),
+        answers=_kept_answers(learned),
         **({} if jury.note is None else {"jury": jury.note}),
     )
+
+
+def _kept_answers(plan: Plan) -> dict[str, Any]:
+    return {stage: asdict(each) for stage, each in plan.progress.answers.items()}
 
 
 def _warned(plan: Plan, folder: RunFolder) -> list[str]:
@@ -414,6 +419,10 @@ def _asked_again(run: Prepared, queries: int) -> Prepared:
     return replace(run, real=replace(real, summary=summary, unsteady=unsteady))
 
 
+def _in_stages(progress: Progress) -> tuple[Answered, ...]:
+    return tuple(progress.answers[stage] for stage in ("real", "variations", "search") if stage in progress.answers)
+
+
 def finish(judged: Judged) -> CompareResult:
     """Note in the manifest how the run ended, and give its figures."""
     run, ended = judged.run, judged.outcome.begun and not judged.outcome.interrupted
@@ -421,4 +430,4 @@ def finish(judged: Judged) -> CompareResult:
         run.progress.warn(warning)
     run.folder.save_manifest(status="done" if ended else "interrupted", warnings=_warned(run, run.folder))
     go_on = "" if ended else resume_command(run.folder, run.config)
-    return CompareResult.of(run.folder, judged.results, go_on, run.real.doubts, tuple(run.progress.answers.values()))
+    return CompareResult.of(run.folder, judged.results, go_on, run.real.doubts, _in_stages(run.progress))

@@ -172,6 +172,7 @@ DESCRIPTION = fields(
         "generator": or_none(table),
         "check": or_none(fields({}, {"store": or_none(text)})),
         "warnings": rows(text),
+        "answers": names_to(fields({"stage": text, "text": text, "seconds": number(0)})),
     }
     | {"jury": _JURY_NOTE, "learned_from": or_none(text)}
     | {"technique": text, "extensions": fields({}, {"technique": text, "generator": text, "filters": rows(text)})},

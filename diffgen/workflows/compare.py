@@ -92,7 +92,7 @@ def run_stages(plan: Plan) -> CompareResult:
         jury = stages.without_jury(plan)
         real = stages.look(plan)
     try:
-        if last != "real":
+        if last != "real" and "variations" not in plan.progress.answers:
             look_at_variations(plan, real)
         learned = stages.learn(plan, real, jury) if last == "search" else None
     except (KeyboardInterrupt, Stopped):

@@ -21,7 +21,7 @@ from diffgen.comparison.stages import CompareResult, attach_answers
 from diffgen.config import CompareConfig, ModelSpec, replace, to_dict
 from diffgen.config.gan import TuningConfig
 from diffgen.errors import UserError
-from diffgen.events import Listener, Progress, StopToken
+from diffgen.events import Answered, Listener, Progress, StopToken
 from diffgen.models.panel import seated
 from diffgen.numerics import all_threads, own_numerics
 from diffgen.parts import Extensions, in_use
@@ -106,6 +106,9 @@ def resumed_plan(
         models = seated(models, run.config.task)
         _warn_of_changes(folder, run.device, progress)
         objects = Objects(tuple(given), data, options, in_use())
+        with folder.reading():
+            if varied := folder.manifest.get("answers", {}).get("variations"):
+                progress.answers["variations"] = Answered(**varied)  # nobody is asked about these again
         # the run has its GAN, and whoever goes on with it wants its search
         config = replace(run.config, tuning=TuningConfig(), stop_after="search")
 

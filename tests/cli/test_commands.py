@@ -46,7 +46,7 @@ def test_compare_prints_a_table_and_one_json_object_last(run: tuple[Path, str, s
     others = ["behaviours_at_least", "discovery", "label_pairs", "seconds", "saturated", "behaviours_of_agreement"]
     jury = ["recognised_triggers", "recognised_distinct_triggers", "recognised_behaviours", "faults"]
     jury += ["verdicts_rest_on", "no_jury"]
-    real = ["flips_per_1000", "accuracy", "calibration_error", "milliseconds", "doubts", "cause"]
+    real = ["flips_per_1000", "accuracy", "calibration_error", "milliseconds", "doubts", "cause", "answers"]
     assert list(values) == ["run", "queries", *counts, *others, *jury, *real]
     assert values["run"] == str(folder)
     assert values["queries"] == 300

@@ -195,7 +195,9 @@ def test_it_is_told_what_a_verdict_rests_on(report_data):
         "the jury: c1 (but made from c2)",
         "the jury: c1 (not sure)",
     ]
-    assert opinion(triggers, 0, 10, None).rests_on == ""
+    # where there is no jury the real image names it
+    assert triggers.bases(None).tolist() == ["seed", "seed", "agreed", "", ""]
+    assert verdicts_rest_on(triggers, None) == {"seed": 2, "agreed": 1}
     counts = {"label": 7, "both": 0, "jury": 2}
     page = changed(report_data, jury=_JURY, verdicts_rest_on=counts)
     told = "the known label of the real image, which the jury only confirms, on 7, the jury alone on 2"

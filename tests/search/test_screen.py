@@ -142,6 +142,7 @@ def test_the_models_are_asked_about_accepted_pictures_while_there_are_any(accept
         assert len(images) == len(rows)
         return np.asarray(rows % 4 > 0) if accepted == "some" else np.zeros(len(rows), dtype=np.bool_)
 
+    accepts.any_size = True
     screen = Screen(problem.space, KeptAnswers.of(_said(_SEEDS)), accepts, None)
     shares = Shares(problem, Mating(problem.operators, config), screen)
     nobody = {"X": torch.empty((0, problem.space.length), dtype=torch.float64)}

@@ -60,6 +60,6 @@ def test_the_number_of_threads_changes_no_image(source: SeedsSource, monkeypatch
 def test_an_error_of_a_thread_is_heard(source: SeedsSource) -> None:
     failing = Scene(source.scene.seeds, None, None)
     genes = random_genes(source.space, 60, torch.Generator().manual_seed(0))
-    rows, steps = source._read(genes)
+    rows, steps = source._read(genes, source.ranges)
     with torch_threads(2), pytest.raises(RuntimeError, match="needs the auto-encoder"):
         applied(steps, failing.seeds[torch.from_numpy(rows)], failing)

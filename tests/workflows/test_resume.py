@@ -162,10 +162,10 @@ def test_a_stop_in_the_search(
 def test_ctrl_c_before_the_search_writes_nothing(
     start: Callable[..., CompareResult], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def training(*arguments: object, **settings: object) -> None:
+    def asking(*arguments: object, **settings: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("diffgen.comparison.stages.prepare_source", training)
+    monkeypatch.setattr("diffgen.comparison.stages.inspect_real_images", asking)
     with pytest.raises(KeyboardInterrupt) as caught:
         start()
     assert "search had not begun" in caught.value.__notes__[0]
