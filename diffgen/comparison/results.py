@@ -89,7 +89,9 @@ def _figures(prepared: Prepared, outcome: SearchOutcome, triggers: TriggerTable)
         gan=source.facts,
         mutated=source.real,
         jury=prepared.jury.figures,
-        verdicts_rest_on=verdicts_rest_on(triggers, prepared.jury.figures, boxes=real.summary.outputs[0] == "boxes") if triggers.has_jury else None,
+        verdicts_rest_on=verdicts_rest_on(triggers, prepared.jury.figures, boxes=real.summary.outputs[0] == "boxes")
+        if triggers.has_jury
+        else None,
         no_jury=prepared.jury.missing,
         milliseconds=real.milliseconds,
         answers={

@@ -55,7 +55,7 @@ def test_faults_and_the_servers_death_change_nothing(
         OipServer({"b": onnx_model(model_files["b"])}, token=SECRET, binary=True) as server,
         FaultProxy(f"http://127.0.0.1:{server.port}", rate=0.1, seed=5, kinds=hidden) as proxy,
     ):
-        server.intercept = lambda handler: server.images > 1400 and hang_up(handler)
+        server.intercept = lambda handler: server.images > 1500 and hang_up(handler)
         with pytest.raises(ServiceError, match="see that it runs") as caught:
             compare(
                 model_files["a"],
