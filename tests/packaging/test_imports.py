@@ -32,7 +32,10 @@ HEAVY = {
 FOR_TYPES = {"_typeshed"}
 
 # Where the name that is imported is not the name that is installed.
-DISTRIBUTIONS = {"PIL": "Pillow", "skimage": "scikit-image", "sklearn": "scikit-learn", "umap": "umap-learn"}
+DISTRIBUTIONS = {
+    **{"PIL": "Pillow", "skimage": "scikit-image", "sklearn": "scikit-learn"},
+    **{"umap": "umap-learn", "yaml": "PyYAML"},
+}
 
 
 def modules_after(statement: str, folder: Path) -> set[str]:
