@@ -8,7 +8,7 @@ behind a pipeline as Ultralytics' own is: letterbox, network, threshold of the s
 candidate is the same file behind a pipeline with one fault. OUT gets the run folders and detectors.json; what is
 recorded there is not checked again.
 
-    python -m benchmarks.detectors OUT --models MODELS --data DATA --search A B [--seeds 0 1 2] [--budget 1000q]
+    python -m benchmarks.detectors OUT --models MODELS --data DATA --search A B [--darker 1.03] [--budget 4000q]
 
 compares two files of MODELS on DATA instead, by the default search and by random draws from the same operators with as
 many queries, and writes how many distinct behaviours each finds to search.json.
@@ -161,19 +161,17 @@ def _side(file: Path) -> int:
     return side
 
 
-def searches(pair: list[Path], data: Path, out: Path, seeds: list[int], budget: str) -> dict[str, list[int]]:
-    """The distinct behaviours that each technique finds, by seed; those on pictures of agreement after a slash."""
+def searches(models: tuple[ModelSpec, ModelSpec], data: Path, out: Path, seeds: list[int], budget: str) -> None:
+    """Write the distinct behaviours that each technique finds, by seed, and how many of them begin with agreement."""
     found: dict[str, list[int]] = {}
-    for technique in ("diffgan", "random_seeds"):
-        for seed in seeds:
-            run = out / f"{technique}-{seed}"
-            config = CompareConfig(technique=technique, seed=seed, task=TaskConfig(score=0.3))
-            result = compare(*pair, data=data, config=config, budget=budget, output=run, force=True)
+    for seed in seeds:
+        for technique in ("diffgan", "random_seeds"):
+            config = CompareConfig(models=models, technique=technique, seed=seed, task=TaskConfig(score=0.3))
+            result = compare(data=data, config=config, budget=budget, output=out / f"{technique}-{seed}", force=True)
             found.setdefault(technique, []).append(result.behaviours)
             found.setdefault(f"{technique}, of agreement", []).append(result.behaviours_of_agreement or 0)
             write_json(out / "search.json", found)
             print(technique, seed, result.behaviours, result.behaviours_of_agreement, result.triggers, flush=True)
-    return found
 
 
 def main() -> None:
@@ -185,13 +183,15 @@ def main() -> None:
     parser.add_argument("--detectors", nargs="+", default=["a", "b"])
     parser.add_argument("--only", nargs="+", default=None, metavar="NAME")
     parser.add_argument("--search", nargs=2, default=None, metavar=("A", "B"))
+    parser.add_argument("--darker", type=float, default=1.0)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--budget", default="1000q")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     if arguments.search:
-        pair = [arguments.models / name for name in arguments.search]
-        searches(pair, arguments.data, arguments.out, arguments.seeds, arguments.budget)
+        one, other = (ModelSpec(str(arguments.models / name)) for name in arguments.search)
+        other = replace(other, preprocessing=Preprocessing(std=(arguments.darker,)))
+        searches((one, other), arguments.data, arguments.out, arguments.seeds, arguments.budget)
         return
     table = arguments.out / "detectors.json"
     found: dict[str, dict[str, object]] = json.loads(table.read_text()) if table.exists() else {}
