@@ -68,9 +68,10 @@ def named_by_boxes(panel: Panel, data: ImageSet, triggers: TriggerTable, rows: I
         images = triggers.images_of(some)
         moved = [_moved(triggers, row, truth, agreed, images.shape[2:]) for row in some.tolist()]
         known = np.array([each is not None for each in moved])
-        found = task.differences(panel.answers(images))
+        answers = panel.answers(images)
+        found = task.differences(answers)
         there = [(_NO_BOXES, _NO_BOXES, _NO_BOXES) if each is None else each for each in moved]
-        true = task.true_words(found, [each[0] for each in there], [each[1] for each in there])
+        true = task.true_words(answers, found, [each[0] for each in there], [each[1] for each in there])
         shown = np.array([_inside(place, each[2]) for place, each in zip(found.boxes, there, strict=True)])
         # beside what is left of the original picture nobody knows what is there
         named[some] = np.where(known & ((true != 0) | shown), true, UNKNOWN)

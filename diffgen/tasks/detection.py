@@ -126,12 +126,20 @@ class Detection(Task):
         return Differences(vectors, kinds, places, others, words, pairs)
 
     def true_words(
-        self, found: Differences, known: Sequence[Float32Array], disputed: Sequence[Float32Array] | None = None
+        self,
+        answers: Float32Array,
+        found: Differences,
+        known: Sequence[Float32Array],
+        disputed: Sequence[Float32Array] | None = None,
     ) -> Int64Array:
         """What is to be said of the contested objects of N pictures, where it is known which boxes are in them.
 
+        A box that one model alone reports is right where an object is that the other model does not report: a second
+        box of an object that both have is nothing.
+
         Args:
-            found: of the pictures.
+            answers: float32 (N, M, P * 6), as for :meth:`differences`.
+            found: what that gave.
             known: of each picture the boxes that are there, float32 (n, 5), corners and class.
             disputed: of each the boxes that may be there or not; None: all are known, and what is not is nothing.
 
@@ -140,7 +148,8 @@ class Detection(Task):
         """
         true = np.full(len(known), UNKNOWN, dtype=np.int64)
         for row in np.flatnonzero(found.words > 0).tolist():
-            place, other, boxes = found.boxes[row], found.others[row], known[row]
+            place, other = found.boxes[row], found.others[row]
+            boxes = self._unclaimed(known[row], answers[row], found, row)
             iou = overlaps(place[None, None], boxes[None])[0, 0]
             if found.kinds[row] == MOVED:
                 own = boxes[:, 4] == self._class_of(int(found.words[row]))
@@ -157,6 +166,17 @@ class Detection(Task):
             elif disputed is None or overlaps(place[None, None], disputed[row][None])[0, 0].max(initial=0) < MATCHED:
                 true[row] = 0
         return true
+
+    def _unclaimed(self, known: Float32Array, answers: Float32Array, found: Differences, row: int) -> Float32Array:
+        """The known boxes without those that the model reports which lacks the contested one."""
+        if found.kinds[row] not in (LOST, GAINED) or len(known) == 0:
+            return known
+        boxes = answers[found.pairs[row, int(found.kinds[row] == LOST)]].reshape(-1, VALUES)
+        own = boxes[self.reported(boxes)]
+        alike = (known[:, None, 4] == own[None, :, 5])[None]
+        iou = np.where(alike, overlaps(known[None], own[None]), 0)
+        partner = match(iou, alike, np.ones((1, len(known)), dtype=np.bool_), np.ones((1, len(own)), dtype=np.bool_))
+        return known[partner[0] < 0]
 
     @staticmethod
     def _class_of(word: int) -> int:

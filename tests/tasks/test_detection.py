@@ -222,6 +222,8 @@ BOX, ELSEWHERE = [*PLAIN, 0.9, 0], [18, 10, 58, 50, 0.8, 0]
     [
         ([BOX], [], [CAT], None, "medium cat"),
         ([BOX], [], [], None, "nothing"),
+        ([BOX, [12, 10, 52, 50, 0.8, 0]], [BOX], [CAT], None, "nothing"),  # both have it, and one has it twice
+        ([BOX, [12, 10, 52, 50, 0.8, 0]], [BOX], [CAT, [12, 10, 52, 50, 0]], None, "medium cat"),
         ([], [BOX], [DOG], None, "medium dog"),
         ([BOX], [], [], [CAT], None),
         ([BOX], [], [], [[200, 200, 240, 240, 0]], "nothing"),
@@ -242,5 +244,6 @@ def test_known_boxes_say_who_is_right(
 ) -> None:
     """Of the contested object alone; nothing is said where nobody knows."""
     there = [np.array(each, dtype=np.float32).reshape(-1, 5) for each in (known, disputed or [])]
-    word = TASK.true_words(TASK.differences(answers(a, b)), there[:1], None if disputed is None else there[1:])[0]
+    picture = answers(a, b)
+    word = TASK.true_words(picture, TASK.differences(picture), there[:1], None if disputed is None else there[1:])[0]
     assert (None if word < 0 else TASK.words[word]) == true
