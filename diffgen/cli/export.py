@@ -18,7 +18,7 @@ diffgen export runs/mine -o found --all      also those that a filter rejected
 diffgen export runs/mine --dataset finds     all triggers as Parquet: finds/run=mine/*.parquet
 diffgen export runs/mine --dataset s3://me/finds
 diffgen export runs/mine --to s3://me/runs   report, figures and parts: s3://me/runs/mine
-diffgen export runs/mine --issue 17          a find of two detectors: pictures, boxes, reproduce.py
+diffgen export runs/mine --issue 17          two detectors: pictures, boxes, reproduce.py
 diffgen export runs/mine --for-training set  set/train/CLASS/*.png and set/test/CLASS/*.png
 """
 

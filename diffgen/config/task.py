@@ -18,8 +18,6 @@ class TaskConfig:
         "What the models do: classification, detection or segmentation; auto: what their outputs show.",
         option="--task",
         metavar="auto|classification|detection|segmentation",
-        common=True,
-        brief="What the models do.",
     )
     score: float = setting(
         0.25,
