@@ -233,3 +233,9 @@ def test_strokes_grow_as_the_largest_of_their_neighbours_do(pixels: float, dark:
             image = image + min(left, 1.0) * (grows(image, footprint=cross, mode="nearest") - image)
             left -= 1
         assert np.abs(found - image).max() <= 0.5 + 1e-9
+
+
+@pytest.mark.parametrize(("side", "most"), [(28, 0.8), (64, 1.83), (224, 3.0), (640, 3.0)])
+def test_a_usual_blur_leaves_large_pictures_plainly_seen(side: int, most: float) -> None:
+    assert OPERATORS["blur"].usual((side, side))["sigma"].high == pytest.approx(most, abs=0.01)
+    assert OPERATORS["blur"].widest((side, side))["sigma"].high > most  # what a jury may allow

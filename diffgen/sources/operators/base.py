@@ -8,8 +8,9 @@ Strengths come from genes between -1 and 1 through a :class:`Range`, which the j
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -63,6 +64,7 @@ class Axis:
         usual: the range where no jury has calibrated another one.
         widest: how far calibration may go: what lies beyond is another picture, whatever a jury says.
         percent_of: the ranges are in percent of this side of the image; None: in the strength's own unit.
+        most: where the usual range ends on large images, in the strength's own unit; None: nowhere.
         whole: the strength is a whole number.
         unit: said behind a number in the report, such as " degrees".
     """
@@ -71,6 +73,7 @@ class Axis:
     usual: Range
     widest: Range
     percent_of: Literal["height", "width"] | None = None
+    most: float | None = None
     whole: bool = False
     unit: str = ""
 
@@ -166,7 +169,9 @@ class Operator:
 
     def usual(self, sides: tuple[int, int]) -> dict[str, Range]:
         """The range of every strength of images of (H, W) that no jury has calibrated."""
-        return {axis.name: axis.of(axis.usual, sides) for axis in self.axes}
+        found = {axis.name: axis.of(axis.usual, sides) for axis in self.axes}
+        ends = {axis.name: math.inf if axis.most is None else axis.most for axis in self.axes}
+        return {name: replace(each, high=min(each.high, ends[name])) for name, each in found.items()}
 
     def widest(self, sides: tuple[int, int]) -> dict[str, Range]:
         """How far calibration may go."""

@@ -16,6 +16,7 @@ from diffgen.sources.operators.base import Axis, Operator, Range, Scene, Strengt
 from diffgen.types import Int64Array
 
 _WIDEST_BLUR = 7.0  # percent of the width
+_PLAINLY_SEEN = 3.0  # pixels; the third of five severities of Hendrycks and Dietterich (2019), for 224 pixels
 _SHARPENED = 3.0  # percent of the width: standard deviation of the blur that sharpening takes away
 _PIXELS_AT_ONCE = 1 << 20  # of images that are blurred together
 _SMALLEST_SIGMA = 0.05  # pixels; a narrower Gaussian weighs the pixel alone
@@ -117,7 +118,16 @@ def _ring(pixels: torch.Tensor) -> torch.Tensor:
 
 OPERATORS = {
     "blur": Operator(
-        (Axis("sigma", Range(0, 0, BLUR_PERCENT[1]), Range(0, 0, _WIDEST_BLUR), percent_of="width", unit=" pixels"),),
+        (
+            Axis(
+                "sigma",
+                Range(0, 0, BLUR_PERCENT[1]),
+                Range(0, 0, _WIDEST_BLUR),
+                percent_of="width",
+                most=_PLAINLY_SEEN,
+                unit=" pixels",
+            ),
+        ),
         _blur,
     ),
     "jpeg": Operator((Axis("loss", Range(0, 0, 70), Range(0, 0, 85), whole=True),), _jpeg, photographic=True),
