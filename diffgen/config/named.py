@@ -27,7 +27,7 @@ class NamedSettings(TypedDict, total=False):
     device: str | None
     batch_size: int | None
     resize: int | tuple[int, int] | str | None
-    task: Literal["auto", "classification", "detection", "segmentation"] | None
+    task: Literal["auto", "classification", "detection"] | None
     score_threshold: float | None
     moved_below: float | None
     moved_pixels: float | None

@@ -6,7 +6,7 @@ from typing import Literal
 
 from diffgen.config.schema import Maybe, setting, settings
 
-TaskName = Literal["classification", "detection", "segmentation"]
+TaskName = Literal["classification", "detection"]
 
 
 @settings("task")
@@ -15,9 +15,9 @@ class TaskConfig:
 
     name: Maybe[TaskName] = setting(
         None,
-        "What the models do: classification, detection or segmentation; auto: what their outputs show.",
+        "What the models do: classification or detection; auto: what their outputs show.",
         option="--task",
-        metavar="auto|classification|detection|segmentation",
+        metavar="auto|classification|detection",
     )
     score: float = setting(
         0.25,

@@ -32,7 +32,7 @@ TASKS = {_BOXES: "detection"}  # by what a model answers with; everything else i
 
 
 def task_of(model: BlackBox) -> str:
-    """What a prepared model does: "classification", "detection" or "segmentation"."""
+    """What a prepared model does: "classification" or "detection"."""
     return TASKS.get(str(model.preprocessing.outputs), "classification")
 
 
