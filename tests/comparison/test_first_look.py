@@ -25,7 +25,7 @@ class Bright:
 
 @pytest.mark.parametrize(
     ("side", "batch_size", "looked_at", "steps"),
-    [(16, 64, 256, [300]), (224, 64, 64, [128, 256, 300]), (224, 256, 64, [256, 300])],
+    [(16, 64, 256, [300]), (224, 64, 64, [64, 128, 192, 256, 300]), (224, 256, 64, [256, 300])],
 )
 def test_large_images_are_shown_in_smaller_steps(side: int, batch_size: int, looked_at: int, steps: list[int]) -> None:
     images = np.random.default_rng(0).integers(0, 256, (300, 3, 1, 1), dtype=np.uint8)

@@ -187,7 +187,10 @@ def test_metadata_of_onnx(net, save_onnx, images, isolate):
         ({"Image.NominalPixelRange": "NominalRange_0_255"}, Preprocessing(scale="0..255", mean=(), std=())),
         ({"Image.BitmapPixelFormat": "BGR8"}, Preprocessing(channels="bgr")),
         ({"task": "classify", "imgsz": "[64, 96]"}, Preprocessing(size=(64, 96), crop=1.0)),
-        ({"task": "detect", "imgsz": "[64, 96]"}, Preprocessing()),
+        (
+            {"task": "detect", "imgsz": "[64, 96]"},
+            Preprocessing(size=(64, 96), fitting="letterbox", antialias=False, outputs="boxes"),
+        ),
         ({"task": "classify", "imgsz": "[0, 9999]"}, Preprocessing()),
     ],
 )
