@@ -123,7 +123,7 @@ def measure(pair: Pair, condition: str, options: argparse.Namespace) -> dict[str
     if condition == "cold" and cache.exists():
         raise RuntimeError(f"{cache} is of a measurement that broke off; delete it.")
     arguments = command(pair, shlex.split(options.words), budget=options.budget, seed=0, output=output)
-    words = arguments[arguments.index("diffgen") + 1 :]
+    words = arguments[arguments.index("compare") :]
     environment = {**os.environ, **{name: str(options.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}}
     environment[ENVIRONMENT] = str(cache.resolve())
     timed = options.out / f"{pair.name}-{condition}.json"

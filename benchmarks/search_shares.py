@@ -105,7 +105,7 @@ def measure(pair: Pair, options: argparse.Namespace) -> dict[str, Any]:
     output = options.out / "runs" / pair.name
     arguments = command(pair, shlex.split(options.words), budget=options.budget, seed=options.seed, output=output)
     with Parts() as parts:
-        code = diffgen(arguments[arguments.index("diffgen") + 1 :])
+        code = diffgen(arguments[arguments.index("compare") :])
     if code:
         raise RuntimeError(f"diffgen compare of {pair.name} ended with exit code {code}.")
     return {"pair": pair.name, "queries": RunFolder.open(output).results()["queries"], "seconds": parts.seconds}
