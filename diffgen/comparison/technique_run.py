@@ -197,7 +197,7 @@ def make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> SearchL
         )
     )
     examination = _Examination(prepared) if filters_are_asked(prepared) else None
-    accepts = _Acceptance(prepared) if examination is not None and asks_filters_in_search(config) else None
+    accepts = _Acceptance(examination) if examination is not None and asks_filters_in_search(config) else None
     context = _context(prepared, archive, memory, accepts)
     evaluator = Evaluator(
         prepared.models,
@@ -233,15 +233,15 @@ class _Examination:
     """
 
     def __init__(self, prepared: Prepared) -> None:
-        self._pipeline, self._recogniser = prepared.pipeline, prepared.recogniser
-        self._labels = prepared.images.labels if prepared.jury.labels is None else prepared.jury.labels
+        self.pipeline, self.recogniser = prepared.pipeline, prepared.recogniser
+        self.labels = prepared.images.labels if prepared.jury.labels is None else prepared.jury.labels
 
     def __call__(self, images: torch.Tensor, seeds: Int64Array | None) -> Examined:
-        if self._recogniser is None:
-            return Examined(self._pipeline.violation(images))
-        reading = self._recogniser.read(images, seed_labels(seeds, self._labels))
+        if self.recogniser is None:
+            return Examined(self.pipeline.violation(images))
+        reading = self.recogniser.read(images, seed_labels(seeds, self.labels))
         return Examined(
-            self._pipeline.violation(images, {RecognitionFilter.name: reading.certainty}), reading.recognised
+            self.pipeline.violation(images, {RecognitionFilter.name: reading.certainty}), reading.recognised
         )
 
 
@@ -249,24 +249,23 @@ class _Acceptance:
     """See :class:`diffgen.search.screen.Accepts`; the filters are asked about what the jury recognises.
 
     Args:
-        prepared: what the search works with.
+        examination: what filters and jury are asked by.
     """
 
-    def __init__(self, prepared: Prepared) -> None:
-        self._pipeline, self._recogniser = prepared.pipeline, prepared.recogniser
-        self._labels = prepared.images.labels if prepared.jury.labels is None else prepared.jury.labels
-        self.any_size = all(each.any_size for each in prepared.pipeline.filters)
+    def __init__(self, examination: _Examination) -> None:
+        self._of = examination
+        self.any_size = all(each.any_size for each in examination.pipeline.filters)
 
     def __call__(self, images: torch.Tensor, seeds: Int64Array) -> BoolArray:
         rows, known = np.arange(len(images)), {}
-        if self._recogniser is not None:
-            reading = self._recogniser.read(images, seed_labels(seeds, self._labels))
+        if self._of.recogniser is not None:
+            reading = self._of.recogniser.read(images, seed_labels(seeds, self._of.labels))
             rows = np.flatnonzero(reading.recognised)
             known = {RecognitionFilter.name: reading.certainty[rows]}
         accepted = np.zeros(len(images), dtype=np.bool_)
         if len(rows) == 0:
             return accepted
-        accepted[rows] = self._pipeline.violation(images[torch.from_numpy(rows).to(images.device)], known) == 0
+        accepted[rows] = self._of.pipeline.violation(images[torch.from_numpy(rows).to(images.device)], known) == 0
         return accepted
 
 

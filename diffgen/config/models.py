@@ -11,6 +11,19 @@ from diffgen.config.schema import FileName, Many, Maybe, SettingError, replace, 
 MAX_SIDE = 4096
 MAX_TIMEOUT, MAX_RETRIES = 86_400, 1000
 
+HeadKind = Literal[
+    "yolov8",
+    "yolov5",
+    "yolox",
+    "boxes-and-scores",
+    "rt-detr",
+    "detr",
+    "end-to-end",
+    "ssd",
+    "torchvision",
+    "detections",
+]
+
 
 @settings("preprocessing")
 class Preprocessing:
@@ -97,22 +110,7 @@ class Preprocessing:
         "found out from class names, labels and the other models.",
         option="--background",
     )
-    head: (
-        Literal[
-            "auto",
-            "yolov8",
-            "yolov5",
-            "yolox",
-            "boxes-and-scores",
-            "rt-detr",
-            "detr",
-            "end-to-end",
-            "ssd",
-            "torchvision",
-            "detections",
-        ]
-        | None
-    ) = setting(
+    head: Literal["auto", HeadKind] | None = setting(
         None,
         "How the boxes of a detector are read, see docs/howto/detectors.md; auto (default): found out from shapes and "
         "values.",

@@ -25,26 +25,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 import torch
 
+from diffgen.config.models import HeadKind
 from diffgen.errors import UserError
 from diffgen.models.wording import counted
 
-HeadKind = Literal[
-    "yolov8",
-    "yolov5",
-    "yolox",
-    "boxes-and-scores",
-    "rt-detr",
-    "detr",
-    "end-to-end",
-    "ssd",
-    "torchvision",
-    "detections",
-]
 HEADS: tuple[HeadKind, ...] = get_args(HeadKind)
 # Of the others diffgen suppresses what overlaps; a DETR gives each object once.
 _FINISHED: frozenset[HeadKind] = frozenset({"end-to-end", "ssd", "torchvision", "detections", "rt-detr", "detr"})

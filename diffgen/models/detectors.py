@@ -9,10 +9,11 @@ import numpy as np
 import torch
 
 from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing
+from diffgen.config.models import HeadKind
 from diffgen.errors import UserError
 from diffgen.models.class_names import background_in
 from diffgen.models.detections import CLASS, BoxReader, as_boxes
-from diffgen.models.detector_heads import Head, HeadKind, NoHeadError
+from diffgen.models.detector_heads import Head, NoHeadError
 from diffgen.models.inputs import ImageShape, PixelTransform
 from diffgen.models.outputs import BoxesInsteadError, find_fault
 from diffgen.models.shapes import check_single, find_layout

@@ -38,7 +38,7 @@ _PARTS = (
     ("cause", "Probable cause"),
     ("models", "Model by model"),
     ("gallery", "Pictures"),
-    ("jury", "The jury"),
+    ("jury", "Who says it"),
     ("matrix", "Who says what"),
     ("operators", "Each change"),
     ("shrunk", "Smallest steps"),
