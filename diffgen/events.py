@@ -186,7 +186,7 @@ class Progress:
         self.listener = listener
         self.stop = StopToken() if stop is None else stop
         self.warned: list[str] = []
-        self.answers: dict[str, Answered] = {}  # by stage
+        self.answers: dict[str, Answered] = {}
         self._begun = time.monotonic()
 
     def send(self, event: Event) -> None:

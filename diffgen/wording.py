@@ -36,6 +36,11 @@ def verdicts_rest_on(counts: Mapping[str, int]) -> str:
     return ", ".join(told) or "nothing: no picture is recognised"
 
 
+def why_no_jury_of(sentence: str) -> str:
+    """Of the sentence that says that there is no jury, and why, the reason alone, as part of a sentence."""
+    return re.sub(r"^No jury: |; (nothing says who is wrong|verdicts rest on).*|\.$", "", sentence)
+
+
 def percent(share: float, digits: int = 1) -> str:
     """A share in 0..1 as text that never rounds something to nothing or nearly all to all."""
     if not math.isfinite(share):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -27,7 +26,7 @@ from diffgen.runs.figures import JuryFigures
 from diffgen.runs.folder import RunFolder
 from diffgen.tasks.classification import differ
 from diffgen.types import Float32Array, ImageSet, Int64Array
-from diffgen.wording import percent
+from diffgen.wording import percent, why_no_jury_of
 
 _SEED = 0  # never the run's seed: all runs on a data set share its networks
 _GIVEN = "given"
@@ -66,11 +65,6 @@ class RealLabels:
         return self.origin == _GIVEN
 
 
-def reason_of(missing: str) -> str:
-    """Why there is no jury, as part of a sentence, of the sentence that says it."""
-    return re.sub(r"^No jury: |; (nothing says who is wrong|verdicts rest on).*|\.$", "", missing)
-
-
 @dataclass(frozen=True)
 class PreparedJury:
     """The jury of a comparison, or why there is none.
@@ -93,7 +87,7 @@ class PreparedJury:
     @property
     def reason(self) -> str:
         """Why there is none, as part of a sentence."""
-        return reason_of(self.missing)
+        return why_no_jury_of(self.missing)
 
     def by_real_images(self, known: RealLabels) -> PreparedJury:
         """Where there is none: what real images show says what pictures show that were made of them by mild changes."""

@@ -300,8 +300,10 @@ def _first_answer(said: Int64Array, known: Int64Array | None, of: int) -> str:
     right = [] if known is None else (said == known[:, None]).mean(axis=0).tolist()
     accuracies = [f"{role} {percent(share)}" for role, share in zip(roles(said.shape[1]), right, strict=False)]
     return (
-        f"First answer, from {len(said):,} of {of:,} real images, drawn evenly from all classes: "
-        f"{differing(differ(said))}" + (f"; accuracy {', '.join(accuracies)}" if accuracies else "") + "."
+        f"First answer, from {len(said):,} of {of:,} real images, drawn "
+        f"{'at random' if known is None else 'evenly from all classes'}: {differing(differ(said))}"
+        + (f"; accuracy {', '.join(accuracies)}" if accuracies else "")
+        + "."
     )
 
 

@@ -8,11 +8,13 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from typing import Any
 
+import torch
+
 from diffgen.comparison.black_boxes import resume_command
 from diffgen.comparison.classes import LABELS_NOT_USED, NO_JURY_WITHOUT_LABELS
 from diffgen.comparison.filter_chain import make_pipeline, prepare_auto_encoder
 from diffgen.comparison.image_source import prepare_source
-from diffgen.comparison.jury import PreparedJury, RealLabels, announce, prepare_jury, reason_of, why_no_jury
+from diffgen.comparison.jury import PreparedJury, RealLabels, announce, prepare_jury, why_no_jury
 from diffgen.comparison.known_boxes import named_by_boxes
 from diffgen.comparison.operator_curves import write_operator_curves
 from diffgen.comparison.plan import Learned, Plan, Prepared
@@ -40,7 +42,7 @@ from diffgen.sampling import LARGE_BYTES
 from diffgen.side_by_side import SideBySide
 from diffgen.sources.base import FamilyContext, ImageSource
 from diffgen.tasks.classification import listed
-from diffgen.wording import count_of, percent
+from diffgen.wording import count_of, percent, why_no_jury_of
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,7 @@ def without_jury(plan: Plan) -> PreparedJury | None:
         missing = NO_JURY_OF_BOXES
     if not missing:
         return None
-    check_jury(plan.config, reason_of(missing))
+    check_jury(plan.config, why_no_jury_of(missing))
     return PreparedJury(missing=missing)
 
 
@@ -231,7 +233,7 @@ def unlearned(plan: Plan, real: RealAnswers) -> Prepared:
     folder = plan.open_folder(plan.config)
     folder.save_manifest(status="running", warnings=_warned(plan, folder), answers=_kept_answers(plan))
     pipeline = FilterPipeline(())
-    pipeline.fit(plan.split.reference[:1], plan.split.held_out[:1])
+    pipeline.fit(*(torch.from_numpy(plan.images.images[:1]),) * 2)
     unanswered = tuple(model.unanswered for model in plan.models)
     return Prepared(**_fields(learned), folder=folder, pipeline=pipeline, unanswered=unanswered)
 

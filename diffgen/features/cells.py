@@ -21,7 +21,7 @@ from diffgen.numerics import seeded
 from diffgen.runs.artifacts import Artifact, read_tensors, unreadable, write_tensors
 from diffgen.types import ImageSet, Int64Array
 
-FORMAT = "diffgen-cells-2"
+FORMAT = "diffgen-cells-3"
 CELLS = 30
 _SEED = 0  # never the run's seed: all runs on a data set share its cells
 _MIN_IMAGES_PER_CELL = 10

@@ -17,7 +17,7 @@ from diffgen.features.shrinking import LARGEST_SIDE, shrunk, shrunk_by_products,
 from diffgen.numerics import seeded
 from diffgen.sampling import random_rows
 
-FORMAT = "diffgen-encoder-2"
+FORMAT = "diffgen-encoder-3"
 FEATURES = 64
 _STEPS_GREY, _STEPS_COLOUR = 600, 900
 _EPOCHS = 50  # at most: nobody waits for an encoder to learn few images by heart

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -11,7 +10,7 @@ from typing import TypeAlias
 from diffgen.metrics.richness import Discovery
 from diffgen.report.data import ReportData
 from diffgen.tasks.classification import ALL, SEVERAL, listed, who_is_wrong
-from diffgen.wording import count_of
+from diffgen.wording import count_of, why_no_jury_of
 from diffgen.wording import percent as percent  # with the other numbers of a report
 
 Faults: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -129,7 +128,7 @@ def capitalised(text: str) -> str:
 
 def nobody_named(no_jury: str) -> str:
     """Why there is no jury, as a sentence about its verdict; nothing for nothing."""
-    why = re.sub(r"^No jury: |; nothing says who is wrong.*|\.$", "", no_jury)
+    why = why_no_jury_of(no_jury)
     return f"Nobody could be named wrong: {why}." if why else ""
 
 

@@ -264,8 +264,9 @@ class SeedsSource:
             for name in self.operators
         }
         rows, chains = self._read(genes, ranges)
-        for row in set(rows.tolist()) - self._small.keys():
-            self._small[row] = shrunk(self.scene.seeds[[row]], PREVIEW_SIDE)[0].round().to(torch.uint8)
+        if missing := sorted(set(rows.tolist()) - self._small.keys()):
+            averaged = shrunk(self.scene.seeds[missing], PREVIEW_SIDE).round().to(torch.uint8)
+            self._small.update(zip(missing, averaged, strict=True))
         images = torch.stack([self._small[row] for row in rows.tolist()])
         while len(self._small) * images[0].numel() > _KEPT_BYTES:
             del self._small[next(iter(self._small))]

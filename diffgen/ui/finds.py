@@ -235,7 +235,7 @@ def _verdict(picture: Picture, names: tuple[str, ...]) -> Markup:
             sure = " (which only confirms the known label)"
         if jury.instead_of is not None:
             sure = f" (but made from {_name(names, jury.instead_of)})"
-        who = "Its real image shows" if jury.rests_on in ("seed", "agreed") else "The jury sees"
+        who = "Its real image shows" if jury.rests_on in ("seed", "agreed", "boxes") else "The jury sees"
         parts.append(Markup("{} <b>{}</b>{}").format(who, _name(names, jury.named), sure))
     if picture.blame:
         parts.append(Markup('<b class="dg-wrong">{}</b>').format(picture.blame))

@@ -113,8 +113,8 @@ def resumed_plan(
         config = replace(run.config, tuning=TuningConfig(), stop_after="search")
 
         def open_folder(settled: CompareConfig) -> RunFolder:
-            if run.config.filters.names is None:  # it ended before its search was settled
-                folder.write_config(to_dict(settled))
+            if not folder.has_checkpoint():  # it ended before its search, for which more was settled now
+                folder.write_config(to_dict(replace(settled, tuning=run.config.tuning)))
             return folder
 
         yield Plan(models, images, config, run.device, progress, open_folder, objects)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from diffgen.cli import main
 from diffgen.comparison import preflight
 from diffgen.comparison.preflight import balanced_order
-from diffgen.config import Budget, CompareConfig
+from diffgen.config import Budget, CompareConfig, FilterConfig
 from diffgen.data import load
 from diffgen.events import Event, StageStarted, StopToken
 from diffgen.runs.folder import RunFolder
@@ -52,9 +52,7 @@ def same_finds(one: Path, other: Path) -> None:
     np.testing.assert_array_equal(*(each.hashes for each in tables))
     np.testing.assert_array_equal(*(each.behaviours for each in tables))
     assert len(tables[0]) > 0
-    assert RunFolder.open(one).config() == RunFolder.open(other).config() | {
-        name: value for name, value in RunFolder.open(one).config().items() if name == "stop_after"
-    }
+    assert RunFolder.open(one).config() == RunFolder.open(other).config()
 
 
 @pytest.mark.parametrize("last", ["real", "variations"])
@@ -123,3 +121,13 @@ def test_json_says_when_each_answer_stood(
     said = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert [each["stage"] for each in said["answers"]] == ["real", "variations"]
     assert 0 <= said["answers"][0]["seconds"] <= said["answers"][1]["seconds"]
+
+
+def test_what_was_settled_later_is_kept(model_files: dict[str, Path], tmp_path: Path) -> None:
+    """Also where the filters were named from the beginning: what screens the search was not known then."""
+    path, filters = tmp_path / "run", FilterConfig(names=("ssim",))
+    config = replace(CONFIG, stop_after="real", filters=filters)
+    compare(model_files["a"], model_files["b"], data="digits:test", config=config, output=path)
+    resume(path)
+    kept = RunFolder.open(path).config()
+    assert kept["search"]["screen"] == "both" and kept["stop_after"] == "search"
