@@ -208,10 +208,11 @@ def look(plan: Plan) -> RealAnswers:
     progress.answer(
         "real",
         f"Real images: {listed(letters)} agree on {percent(summary.agreement, 2)} of {summary.images:,} (95%: "
-        f"{percent(low)} to {percent(high)})"
-        + (f"; accuracy {', '.join(accuracies)}" if accuracies else "")
-        + f"; outputs taken for {listed(outputs)}; numeric noise {summary.numeric_noise:.2g}, so that a disagreement "
-        f"counts from a margin of {summary.margin:.2g}.",
+        f"{percent(low)} to {percent(high)})" + (f"; accuracy {', '.join(accuracies)}" if accuracies else "") + ".",
+    )
+    progress.say(
+        f"Outputs are taken for {listed(outputs)}; numeric noise {summary.numeric_noise:.2g}, so that a disagreement "
+        f"counts from a margin of {summary.margin:.2g}."
     )
     for warning in summary.warnings:
         progress.warn(warning)
