@@ -12,7 +12,6 @@ import torch
 import diffgen
 from diffgen.errors import UserError
 from diffgen.models import BlackBox
-from diffgen.models.answer_table import AnswerTable
 from diffgen.models.panel import Member
 from diffgen.sampling import random_rows
 from diffgen.types import Float32Array, ImageSet, UInt8Array
@@ -148,7 +147,7 @@ class ModelTimes:
 
     def _of(self, index: int, data: ImageSet) -> float | None:
         model = self._models[index]
-        if model.url is not None or isinstance(model, AnswerTable):
+        if model.url is not None or model.is_table:
             return None
         if index not in self._least:
             images, begun = data.images[random_rows(len(data), _TIMED)], time.perf_counter()

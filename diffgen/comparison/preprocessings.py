@@ -20,7 +20,6 @@ from diffgen.errors import RunError, ServiceError, UserError
 from diffgen.events import Progress
 from diffgen.metrics.intervals import exact_interval, paired_difference_interval, simultaneous_paired_intervals
 from diffgen.models import BlackBox
-from diffgen.models.answer_table import AnswerTable
 from diffgen.models.shapes import USUAL_SIZES
 from diffgen.sampling import random_rows
 from diffgen.types import BoolArray, Float32Array, ImageSet, Int64Array, UInt8Array
@@ -303,7 +302,7 @@ def settle_sizes(models: Sequence[BlackBox], data: ImageSet, progress: Progress)
     rows = random_rows(len(data), _ASKED)
     images, known = data.images[rows], None if data.labels is None else data.labels[rows]
     for role, model in asked.items():
-        if not model.size_open or model.url is not None or isinstance(model, AnswerTable):
+        if not model.size_open or model.url is not None or model.is_table:
             continue
         if known is None and first is not None:
             known = asked[first].predict(images).argmax(axis=1)

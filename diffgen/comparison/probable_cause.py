@@ -10,7 +10,6 @@ from diffgen.causes.finding import SAMPLE
 from diffgen.causes.measures import distances
 from diffgen.causes.wording import options_of, verdict
 from diffgen.comparison.plan import Learned
-from diffgen.models.answer_table import AnswerTable
 from diffgen.models.panel import panel_of
 from diffgen.runs.folder import RunFolder
 from diffgen.sampling import random_rows
@@ -29,7 +28,7 @@ def name_cause(run: Learned, folder: RunFolder) -> None:
     where these differ by more than 8 bits make. A model of a server is not asked: that costs who pays for it.
     """
     models, real = run.models, run.real
-    tables = any(isinstance(model, AnswerTable) for model in models)
+    tables = any(model.is_table for model in models)
     if folder.has_arrays(_NAME) or len(models) != 2 or tables or panel_of(models) is not None:
         return
     apart = float(distances(real.answers.probabilities[:, 0], real.answers.probabilities[:, 1]).mean())

@@ -11,7 +11,6 @@ from diffgen.data.resize import LARGEST
 from diffgen.errors import UserError
 from diffgen.filters import FILTERS, filters_named
 from diffgen.models import BlackBox
-from diffgen.models.answer_table import AnswerTable
 from diffgen.parts import NOTHING, Need, Needs
 from diffgen.search.staging import FEWEST
 from diffgen.sources.base import Family
@@ -282,7 +281,7 @@ def check_tables(config: CompareConfig, models: Sequence[BlackBox]) -> None:
     Raises:
         UserError: it would be.
     """
-    tables = [role for role, model in zip(roles(models), models, strict=True) if isinstance(model, AnswerTable)]
+    tables = [role for role, model in zip(roles(models), models, strict=True) if model.is_table]
     if tables and not technique_class(config.technique).asks_known_images:
         one = len(tables) == 1
         raise UserError(

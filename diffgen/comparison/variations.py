@@ -16,7 +16,6 @@ from diffgen.comparison.preflight import RealAnswers, differing
 from diffgen.errors import RunError
 from diffgen.features.jury import NO_LABEL
 from diffgen.gan_training.augmentation import plain_background
-from diffgen.models.answer_table import AnswerTable
 from diffgen.sampling import random_rows
 from diffgen.sources.draws import UnsearchedDraws
 from diffgen.sources.operators import Scene, is_grey
@@ -54,7 +53,7 @@ def look_at_variations(plan: Plan, real: RealAnswers) -> None:
     answers or may only be asked so often.
     """
     count = min(_PLAIN, len(plan.images), int(_OF_SEARCH * (plan.config.budget.queries or _PLAIN / _OF_SEARCH)))
-    if count == 0 or any(isinstance(each, AnswerTable) or each.answers.images_left is not None for each in plan.models):
+    if count == 0 or any(each.is_table or each.answers.images_left is not None for each in plan.models):
         return
     rows = np.sort(random_rows(len(plan.images), count, seed=plan.config.seed))
     seeds = plan.images.images[rows]

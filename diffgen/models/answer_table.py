@@ -48,6 +48,7 @@ class AnswerTable(BlackBox):
     """
 
     format = "a table of answers"
+    is_table = True
 
     def __init__(self, path: Path, kind: FileKind, settings: ModelSettings) -> None:
         super().__init__(replace(settings, preprocessing=replace(FED, outputs="probabilities", background="none")))

@@ -71,11 +71,13 @@ class BlackBox(ABC):
         unanswered: how many such rows there were.
         declared: what its file says of its pre-processing, or one that lies beside it.
         fed_by: the name of a file beside it that says how it is fed, or empty.
+        is_table: it knows what was said of the images that it lists, and answers about no others.
         isolated: it computes in a process of its own, behind the second wall (:mod:`diffgen.models.isolation`).
     """
 
     format = "a model"
     remarks: tuple[str, ...] = ()
+    is_table = False
     isolated = False
 
     def __init__(self, settings: ModelSettings) -> None:

@@ -234,6 +234,11 @@ class Member(BlackBox):
         return self.box.remarks
 
     @property
+    def is_table(self) -> bool:  # type: ignore[override]
+        """As of the model."""
+        return self.box.is_table
+
+    @property
     def isolated(self) -> bool:  # type: ignore[override]
         """As of the model."""
         return self.box.isolated

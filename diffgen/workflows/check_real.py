@@ -18,7 +18,6 @@ from diffgen.gate.boxes import BoxAnswers
 from diffgen.gate.conditions import measured_on
 from diffgen.gate.values import GateValues, Steadiness
 from diffgen.models import BlackBox
-from diffgen.models.answer_table import AnswerTable
 from diffgen.models.panel import panel_of
 from diffgen.tasks.detection import Detection
 from diffgen.tasks.kept_answers import KeptAnswers
@@ -92,8 +91,7 @@ def _boxes(prepared: Prepared) -> BoxAnswers | None:
 
 def _outputs(base: BlackBox, candidate: BlackBox) -> tuple[str, str]:
     """Nothing where one is a table of answers, which nobody else reads."""
-    table = isinstance(base, AnswerTable) or isinstance(candidate, AnswerTable)
-    return ("", "") if table else (base.answers_with, candidate.answers_with)
+    return ("", "") if base.is_table or candidate.is_table else (base.answers_with, candidate.answers_with)
 
 
 def _smells(real: RealAnswers, limits: Limits) -> tuple[tuple[str, ...], tuple[str, ...]]:

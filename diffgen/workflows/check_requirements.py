@@ -18,7 +18,7 @@ from diffgen.gate.conditions import CRITERIA
 from diffgen.gate.measurements import percent
 from diffgen.metrics.intervals import exact_interval
 from diffgen.models import BlackBox
-from diffgen.models.answer_table import AnswerTable
+from diffgen.models.panel import panel_of
 from diffgen.runs.store import Store, check_shape
 from diffgen.types import ImageSet
 
@@ -112,7 +112,8 @@ def check_tables(config: CheckConfig, store: Store, models: Sequence[BlackBox]) 
     Raises:
         UserError: it would be.
     """
-    if any(isinstance(model, AnswerTable) for model in models) and (config.variations or store.behaviours):
+    varied = config.variations and panel_of(models) is None  # of detectors no variations are made
+    if any(model.is_table for model in models) and (varied or store.behaviours):
         raise UserError(
             "A table of answers lists neither variations of the real images nor what the store holds; add "
             "--variations 0 and leave --store out, or give the model itself."

@@ -25,7 +25,6 @@ from diffgen.config.images import ExifRule, FitRule
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
 from diffgen.models import BlackBox
-from diffgen.models.answer_table import AnswerTable
 from diffgen.models.loading import load as load_model
 from diffgen.models.onnx import OnnxModel
 from diffgen.models.onnx_quantizer import is_quantized
@@ -189,7 +188,7 @@ def _of_run(
 
 def _ready(boxes: Sequence[BlackBox], specs: Sequence[ModelSpec], images: ImageSet, progress: Progress) -> _Pair:
     """Both prepared on a few of the images."""
-    if table := next((each for each in boxes if isinstance(each, AnswerTable)), None):
+    if table := next((each for each in boxes if each.is_table), None):
         raise UserError(
             f"Model {table.name} is a table of answers, which cannot be asked about pictures that are fed otherwise; "
             "name the model that gave them."

@@ -15,7 +15,7 @@ from torch import nn
 
 import diffgen
 from diffgen.comparison.opened_run import OpenedRun
-from diffgen.config import CheckConfig, CompareConfig, ModelSpec, Opening, Preprocessing, TaskConfig, replace
+from diffgen.config import Budget, CheckConfig, CompareConfig, ModelSpec, Opening, Preprocessing, TaskConfig, replace
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import read_finished
@@ -241,3 +241,23 @@ def test_boxes_are_held_against_what_is_known(of_files: Path) -> None:
     assert (found["lost_boxes"], found["map_drop"]) == ("FAIL", "PASS")
     assert "sure_disagreement_real" not in found
     assert result.values["map_drop"].base > 0.6
+
+
+def test_boxes_that_were_kept_stand_for_their_model(tmp_path: Path) -> None:
+    """A table of boxes is asked about its own pictures alone: nothing is varied, timed, or said of its outputs."""
+    images, known = networks.pictures(60, seed=3)
+    data = in_coco(tmp_path / "data", images, known)
+    answers = [
+        {"image_id": number, "category_id": int(label), "bbox": [x1, y1, x2 - x1, y2 - y1], "score": 0.9}
+        for number, boxes in enumerate(known)
+        for x1, y1, x2, y2, label in boxes.tolist()
+    ]
+    for name, kept in (("all", answers), ("most", answers[:-6])):
+        (tmp_path / f"{name}.json").write_text(json.dumps(kept))
+    here = ModelSpec(class_names=("red", "blue"), opening=Opening(isolate="off"))
+    config = CompareConfig(models=(here, here), technique="as_is", budget=Budget(queries=60))
+    files = [str(tmp_path / f"{name}.json") for name in ("all", "most")]
+    result = diffgen.check(*files, data=data, config=CheckConfig(compare=config), output=tmp_path / "check")
+    assert result.milliseconds == (None, None)
+    assert result.values["lost_boxes"].count == 6
+    assert "outputs" not in {each.name for each in result.conditions}
