@@ -16,6 +16,7 @@ _RECALLS = np.linspace(0, 1, 101)
 _MOST = 100  # boxes of a picture, those with the highest scores
 _RESAMPLES, _SEED = 200, 0
 _INTERVAL = (2.5, 97.5)  # percentiles
+_AT_ONCE = 2**21  # boxes of all draws; there may be a hundred thousand of a class
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,10 @@ class _OfClass:
 
     def precision(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """float64 (R,): mean over the IoUs, where pictures count as R rows of float64 (R, N) say; NaN: no object."""
+        step = max(1, _AT_ONCE // max(1, len(self.pictures)))
+        return np.concatenate([self._precision(weights[at : at + step]) for at in range(0, len(weights), step)])
+
+    def _precision(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         wanted = weights @ self.wanted
         own = weights[:, self.pictures]
         found = np.full((len(weights), len(self.right)), np.nan)

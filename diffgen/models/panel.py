@@ -100,21 +100,22 @@ class Panel:
         boxes: prepared models of one task.
         task: what becomes of their answers.
         places: of each model, which class of the task each of its own is, int64 (C,).
-
-    Attributes:
-        members: one for each model.
     """
 
     def __init__(self, boxes: Sequence[BlackBox], task: Task, places: Sequence[Int64Array]) -> None:
         self.boxes = tuple(boxes)
         self.task = task
         self.words = task.words
-        self.members = tuple(Member(self, index) for index in range(len(self.boxes)))
         self.seconds = [0.0] * len(self.boxes)  # that each took for the pictures asked about last
         self._places = tuple(places)
         self._lock = Lock()
         self._held: tuple[torch.Tensor, Float32Array] | None = None
         self._waiting: set[int] = set()
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """One for each model; not kept, as what refers to itself stays in memory, and the models with it."""
+        return tuple(Member(self, index) for index in range(len(self.boxes)))
 
     def answers(self, images: torch.Tensor | UInt8Array) -> Float32Array:
         """What the models themselves say, float32 (N, M, D), classes by the numbers of the task's.

@@ -1,5 +1,8 @@
 """Detectors of a comparison are asked together, and each answers for itself."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 import torch
@@ -33,6 +36,19 @@ def test_models_are_asked_once_for_all_members() -> None:
     np.testing.assert_array_equal(np.stack(rows, axis=1), one.panel.task.contested(one.panel.answers(IMAGES)))
     assert (rows[0].argmax(axis=1) != rows[1].argmax(axis=1)).any()
     assert isinstance(one.predict(torch.from_numpy(IMAGES)), torch.Tensor)
+
+
+def test_models_are_let_go_with_the_last_member() -> None:
+    """Without waiting for a collection of cycles: what a session holds outside of Python hastens none."""
+    seats = members(Squares("a"), Squares("b"))
+    seats[0].predict(IMAGES)
+    model = weakref.ref(seats[1].box)
+    gc.disable()
+    try:
+        del seats
+        assert model() is None
+    finally:
+        gc.enable()
 
 
 def test_classes_are_matched_by_name() -> None:
