@@ -166,7 +166,7 @@ def match_classes(
     if panel_of(models) is not None:
         if any(spec.label_map is not None for spec in specs):
             raise UserError(
-                "The classes of detectors are matched by name; leave the label map out, and call them alike with "
+                "Classes of objects and pixels are matched by name; leave the label map out, and call them alike with "
                 "--class-names, or --a-class-names and --b-class-names."
             )
         return
@@ -261,7 +261,7 @@ def stored_model(
         preprocessing = consent.preprocessing.over(preprocessing)
     elif is_file:
         # another file: what was found out about the old one's layout and answers says nothing about it
-        usual = replace(preprocessing, layout="auto", outputs="auto", output="", background="auto")
+        usual = replace(preprocessing, layout="auto", outputs="auto", output="", background="auto", head="auto")
         preprocessing = consent.preprocessing.over(read_sidecar(expanded(model)).preprocessing).over(usual)
     opening = consent.opening
     spec = ModelSpec(

@@ -61,10 +61,10 @@ def named_by_boxes(panel: Panel, data: ImageSet, triggers: TriggerTable, rows: I
     rows = rows[seeds[rows] != NO_SEED]
     unknown = [seed for seed in np.unique(seeds[rows]).tolist() if truth is None or truth[seed] is None]
     agreed = dict[int, _Boxes]()
-    for some in _batches(np.array(unknown, dtype=np.int64)):
+    for some in batches(np.array(unknown, dtype=np.int64)):
         marks = task.marks(panel.answers(data.images[some]))
         agreed.update(zip(some.tolist(), map(_agreed, marks), strict=True))
-    for some in _batches(rows):
+    for some in batches(rows):
         images = triggers.images_of(some)
         moved = [_moved(triggers, row, truth, agreed, images.shape[2:]) for row in some.tolist()]
         known = np.array([each is not None for each in moved])
@@ -108,7 +108,8 @@ def _inside(place: Float32Array, extent: Float32Array) -> bool:
     return bool(area(both[None])[0] >= KEPT * area(place[None])[0])
 
 
-def _batches(rows: Int64Array) -> Sequence[Int64Array]:
+def batches(rows: Int64Array) -> Sequence[Int64Array]:
+    """Rows, so many at once as pictures are asked about."""
     return [rows[start : start + _AT_ONCE] for start in range(0, len(rows), _AT_ONCE)]
 
 

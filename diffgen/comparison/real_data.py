@@ -81,7 +81,7 @@ def usual_size(models: Sequence[BlackBox]) -> Usual | None:
                 "with --resize what they are to be brought to."
             )
     height, width = (max(sides) for sides in zip(*(size for _, size in known), strict=True))
-    whole = any(model.detects for model in models)
+    whole = any(not model.classifies for model in models)
     return Usual((height, width), shrinks=len(known) == len(models), whole=whole)
 
 

@@ -12,10 +12,6 @@ from diffgen.models.panel import panel_of, seated, task_of
 from diffgen.tasks.classification import listed
 from diffgen.types import ImageSet
 
-NO_JURY_OF_BOXES = (
-    "No jury: known boxes of the real images say who is right, moved as the picture was changed; where none are known, "
-    "those that the models agree on in the real image."
-)
 _CLASSES_NAMED = 5
 
 
@@ -26,7 +22,7 @@ def take_seats(
 
     Args:
         models: prepared.
-        images: the real ones; labels of whole pictures are not used with detectors.
+        images: the real ones; labels of whole pictures are for classifiers alone.
         config: of a new run.
         progress: is told what the models do.
 

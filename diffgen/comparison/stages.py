@@ -15,7 +15,7 @@ from diffgen.comparison.classes import LABELS_NOT_USED, NO_JURY_WITHOUT_LABELS
 from diffgen.comparison.filter_chain import make_pipeline, prepare_auto_encoder
 from diffgen.comparison.image_source import prepare_source
 from diffgen.comparison.jury import PreparedJury, RealLabels, announce, prepare_jury, why_no_jury
-from diffgen.comparison.known_boxes import named_by_boxes
+from diffgen.comparison.known_maps import named_by_origin
 from diffgen.comparison.operator_curves import write_operator_curves
 from diffgen.comparison.plan import Learned, Plan, Prepared
 from diffgen.comparison.preflight import RealAnswers, inspect_real_images, silences_since
@@ -23,7 +23,6 @@ from diffgen.comparison.probable_cause import cause_of, name_cause
 from diffgen.comparison.requirements import check_jury, check_seeds, filter_names, needs_of, uses_auto_encoder
 from diffgen.comparison.results import write_outcome
 from diffgen.comparison.same_models import check_same_models, drifts
-from diffgen.comparison.seats import NO_JURY_OF_BOXES
 from diffgen.comparison.technique_run import SearchOutcome, real_images, run_search, screen_that_pays, try_out_technique
 from diffgen.comparison.verdicts import judge_triggers
 from diffgen.config import CompareConfig, replace, roles
@@ -183,8 +182,8 @@ def without_jury(plan: Plan) -> PreparedJury | None:
         UserError: the settings name the filter that asks it.
     """
     missing = NO_JURY_WITHOUT_LABELS if plan.config.data_labels == "ignore" else why_no_jury(plan.split)
-    if panel_of(plan.models) is not None:
-        missing = NO_JURY_OF_BOXES
+    if (panel := panel_of(plan.models)) is not None:
+        missing = panel.task.no_jury
     if not missing:
         return None
     check_jury(plan.config, why_no_jury_of(missing))
@@ -392,7 +391,7 @@ def judge(run: Prepared, outcome: SearchOutcome) -> Judged:
         real_differing=run.real.disagreements,
         recogniser=run.recogniser,
         taught_labels=run.jury.labels,
-        read_boxes=None if panel is None else partial(named_by_boxes, panel, run.images),
+        read_origins=None if panel is None else partial(named_by_origin, panel, run.images),
         progress=progress,
     )
     if outcome.begun and not outcome.interrupted:

@@ -45,7 +45,7 @@ def judge_triggers(
     real_differing: Int64Array | None = None,
     recogniser: Recogniser | None = None,
     taught_labels: Int64Array | None = None,
-    read_boxes: Callable[[TriggerTable, Int64Array], Reading | None] | None = None,
+    read_origins: Callable[[TriggerTable, Int64Array], Reading | None] | None = None,
     progress: Progress,
 ) -> TriggerTable:
     """Filter the triggers, find their cells and near-duplicates, and ask the models about every trigger again.
@@ -65,8 +65,8 @@ def judge_triggers(
         recogniser: the jury, or None.
         taught_labels: int64, those of all real images from which the jury learned; without a jury they say what
             pictures show. None: nothing does.
-        read_boxes: without a jury, what is said of triggers of some rows, see
-            :func:`diffgen.comparison.known_boxes.named_by_boxes`; it is asked about those that are accepted and repeat
+        read_origins: without a jury, what is said of triggers of some rows, see
+            :func:`diffgen.comparison.known_maps.named_by_origin`; it is asked about those that are accepted and repeat
             no other.
 
     Returns:
@@ -77,9 +77,9 @@ def judge_triggers(
     known = None if reading is None else {RecognitionFilter.name: reading.certainty}
     filtered = pipeline.apply(tensor, known, progress=progress)
     which, repeats = cells.assign(tensor), _repeats(triggers, filtered.accepted, near_duplicate)
-    if recogniser is None and read_boxes is not None:
-        with progress.stage("Asking which boxes are there"):
-            reading = read_boxes(triggers, np.flatnonzero(filtered.accepted & (repeats == np.arange(len(triggers)))))
+    if recogniser is None and read_origins is not None:
+        with progress.stage("Asking what the real images show"):
+            reading = read_origins(triggers, np.flatnonzero(filtered.accepted & (repeats == np.arange(len(triggers)))))
     confirmed = np.full(len(triggers), UNCONFIRMED, dtype=np.int8)
     verdicts = Verdicts(
         scores=filtered.scores,

@@ -23,6 +23,7 @@ HeadKind = Literal[
     "torchvision",
     "detections",
 ]
+MapKind = Literal["classes-first", "classes-last", "class-map"]
 
 
 @settings("preprocessing")
@@ -92,10 +93,10 @@ class Preprocessing:
         "The axes that the model takes; flat: (N, C*H*W), one row of values per image, channel by channel.",
         option="--layout",
     )
-    outputs: Literal["auto", "probabilities", "logits", "scores", "boxes"] | None = setting(
+    outputs: Literal["auto", "probabilities", "logits", "scores", "boxes", "maps"] | None = setting(
         None,
         "What the model answers; logits get a softmax, scores in [0, 1] are divided by their sum, boxes are those of a "
-        "detector; auto (default): decided once, on real images.",
+        "detector, maps give each pixel a class; auto (default): decided once, on real images.",
         option="--outputs",
     )
     output: str | None = setting(
@@ -110,10 +111,10 @@ class Preprocessing:
         "found out from class names, labels and the other models.",
         option="--background",
     )
-    head: Literal["auto", HeadKind] | None = setting(
+    head: Literal["auto", HeadKind, MapKind] | None = setting(
         None,
-        "How the boxes of a detector are read, see docs/howto/detectors.md; auto (default): found out from shapes and "
-        "values.",
+        "How boxes or maps are read, see docs/howto/detectors.md and segmentation.md; auto (default): found out from "
+        "shapes and values.",
         option="--head",
     )
     nms_iou: float | None = setting(

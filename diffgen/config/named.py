@@ -27,10 +27,12 @@ class NamedSettings(TypedDict, total=False):
     device: str | None
     batch_size: int | None
     resize: int | tuple[int, int] | str | None
-    task: Literal["auto", "classification", "detection"] | None
+    task: Literal["auto", "classification", "detection", "segmentation"] | None
     score_threshold: float | None
     moved_below: float | None
     moved_pixels: float | None
+    iou_below: float | None
+    class_share: float | None
     data_labels: Literal["auto", "use", "ignore"] | None
     ask: Literal["all", "staged"] | None
     workers: int | None

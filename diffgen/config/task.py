@@ -6,7 +6,7 @@ from typing import Literal
 
 from diffgen.config.schema import Maybe, setting, settings
 
-TaskName = Literal["classification", "detection"]
+TaskName = Literal["classification", "detection", "segmentation"]
 
 
 @settings("task")
@@ -15,9 +15,9 @@ class TaskConfig:
 
     name: Maybe[TaskName] = setting(
         None,
-        "What the models do: classification or detection; auto: what their outputs show.",
+        "What the models do: classification, detection or segmentation; auto: what their outputs show.",
         option="--task",
-        metavar="auto|classification|detection",
+        metavar="auto|classification|detection|segmentation",
     )
     score: float = setting(
         0.25,
@@ -41,4 +41,21 @@ class TaskConfig:
         option="--moved-pixels",
         metavar="none|PIXELS",
         gt=0,
+    )
+    iou_below: float = setting(
+        0.5,
+        "Segmentation: mean IoU of two maps of classes below which they differ.",
+        option="--iou-below",
+        metavar="IOU",
+        gt=0,
+        le=1,
+    )
+    class_share: float = setting(
+        0.02,
+        "Segmentation: they also differ where a class covers so much of one map, and less than a quarter of that in "
+        "the other.",
+        option="--class-share",
+        metavar="SHARE",
+        gt=0,
+        lt=0.2,
     )

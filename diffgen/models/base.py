@@ -16,13 +16,15 @@ from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing
 from diffgen.errors import DiffgenError, RunError, UserError
 from diffgen.models.answer_store import AnswerStore
 from diffgen.models.class_names import Background, background_in, in_order, inverse, names_without, own_order
-from diffgen.models.detections import CLASS, BoxReader, as_boxes
+from diffgen.models.detections import BoxReader
 from diffgen.models.detector_heads import looks_like_boxes
-from diffgen.models.detectors import prepare_detector
+from diffgen.models.detectors import prepare_reader
 from diffgen.models.inputs import ImageShape, PixelTransform, as_tensor, check_images, grey_levels_only
+from diffgen.models.maps import MapReader, looks_like_maps
 from diffgen.models.model_settings import ModelSettings
 from diffgen.models.outputs import (
-    BoxesInsteadError,
+    TASKS,
+    NoClassesError,
     OutputKind,
     checked_rows,
     decide_outputs,
@@ -47,7 +49,7 @@ _IMAGENET = 1000  # classes; TensorFlow's nets for them have 1,001 values, the f
 
 
 class BlackBox(ABC):
-    """A classifier or detector that can be asked for its answer and nothing else: no gradients, no layers.
+    """A model of pictures that can be asked for its answer and nothing else: no gradients, no layers.
 
     A format adds :meth:`_ask`, and what its files declare. ``prepare`` is called once, then ``predict`` as often as
     one likes.
@@ -108,9 +110,10 @@ class BlackBox(ABC):
         self._takes_bytes = False
         self._transform: Callable[[torch.Tensor], torch.Tensor] | None = None
         self._kind: OutputKind = "logits"
-        self._boxes = BoxReader(self.name)
-        self._own_remarks: tuple[str, ...] = ()  # on a detector, as it was prepared
-        self._placing: PixelTransform | None = None  # of a detector: where its boxes are in the image
+        # of what is no classifier
+        self._reader: BoxReader | MapReader = BoxReader(self.name)
+        self._own_remarks: tuple[str, ...] = ()  # as it was prepared
+        self._placing: PixelTransform | None = None  # where in the image is what it finds
         self.alone = False
         self.lenient = False
         self.unanswered = 0
@@ -201,6 +204,11 @@ class BlackBox(ABC):
         return self.preprocessing.outputs == "boxes"
 
     @property
+    def classifies(self) -> bool:
+        """Whether its answers are classes of whole pictures, as far as is known."""
+        return self.preprocessing.outputs not in TASKS
+
+    @property
     def input_size(self) -> tuple[int, int] | None:
         """Height and width of what the model itself takes, as pre-processing or file say; None: neither does."""
         if self.preprocessing.size:
@@ -258,17 +266,17 @@ class BlackBox(ABC):
         self.num_classes = 0
         _, channels, height, width = images.shape
         self.image_shape = (int(channels), int(height), int(width))
-        if self.detects:
-            prepare_detector(self, images, self.image_shape)
+        if not self.classifies:
+            prepare_reader(self, images, self.image_shape)
             return
         try:
             with torch.inference_mode():
                 layout, raw = find_layout(self, images, self.image_shape)
                 check_single(self, images)
-        except BoxesInsteadError as error:
+        except NoClassesError as error:
             if self.preprocessing.outputs != "auto":
                 raise
-            prepare_detector(self, images, self.image_shape, instead=error)
+            prepare_reader(self, images, self.image_shape, instead=error)
             return
         said = self.preprocessing.outputs
         given: OutputKind | None = None if said == "auto" else said
@@ -311,7 +319,7 @@ class BlackBox(ABC):
     @property
     def background_open(self) -> bool:
         """Whether nobody has said, and no class name says, which of the values is for the background."""
-        return not self.detects and not self._background_is_said and not self.background_named
+        return self.classifies and not self._background_is_said and not self.background_named
 
     def set_background(self, where: Background) -> None:
         """Leave out the first or the last of a prepared model's values, which is for none of the classes; or none.
@@ -364,14 +372,15 @@ class BlackBox(ABC):
     @overload
     def predict(self, images: UInt8Array) -> Float32Array: ...
     def predict(self, images: torch.Tensor | UInt8Array) -> torch.Tensor | Float32Array:
-        """Class probabilities of images, or the boxes that are found in them.
+        """Class probabilities of images, or the boxes or classes of pixels that are found in them.
 
         Args:
             images: uint8 (N, C, H, W), N >= 0, of the shape that the model was prepared with; on any device.
 
         Returns:
             float32 (N, K) in [0, 1], rows sum to 1: a tensor on ``device`` for a tensor, an array for an array. Of a
-            detector float32 (N, P * 6), see :mod:`diffgen.models.detections`.
+            detector float32 (N, P * 6), see :mod:`diffgen.models.detections`; of maps (N, h * w), see
+            :mod:`diffgen.models.maps`.
 
         Raises:
             UserError: the images are not such images, ``prepare`` was not called, or the model's answer is not one
@@ -380,11 +389,11 @@ class BlackBox(ABC):
                 where it is not ``lenient``.
         """
         raw = self._checked_outputs(images)
-        if len(raw) > 0 and not self.detects:
+        if len(raw) > 0 and self.classifies:
             raw = to_probabilities(raw, self._kind)
             if self.class_order:
                 raw = raw[:, torch.as_tensor(inverse(self.class_order), device=raw.device)]
-        elif self._columns != self.num_classes and not self.detects:
+        elif self._columns != self.num_classes and self.classifies:
             raw = raw.new_empty((0, self.num_classes))
         return raw.to(self.device) if isinstance(images, torch.Tensor) else raw.cpu().numpy()
 
@@ -410,7 +419,7 @@ class BlackBox(ABC):
         Raises:
             UserError, RunError: as :meth:`predict`.
         """
-        where = "none" if self.detects else self.preprocessing.background
+        where = self.preprocessing.background if self.classifies else "none"
         if where not in ("first", "last"):
             return np.zeros(len(images), dtype=np.bool_)
         best = self._all_outputs(images).argmax(dim=1).cpu().numpy()
@@ -427,9 +436,9 @@ class BlackBox(ABC):
     def _checked_outputs(self, images: torch.Tensor | UInt8Array) -> torch.Tensor:
         """The raw outputs but that for the background, float32 (N, columns), without fault; in memory of their own."""
         raw, where = self._all_outputs(images), self.preprocessing.background
-        return (
-            raw if where == "none" or self.detects else (raw[:, 1:] if where == "first" else raw[:, :-1]).contiguous()
-        )
+        if where == "none" or not self.classifies:
+            return raw
+        return (raw[:, 1:] if where == "first" else raw[:, :-1]).contiguous()
 
     def _all_outputs(self, images: torch.Tensor | UInt8Array) -> torch.Tensor:
         raw = self._asked(images)
@@ -439,19 +448,19 @@ class BlackBox(ABC):
         if fault is not None and self.lenient:
             self.unanswered += leave_unanswered(raw, self._kind)  # of a detector, an image without objects
             fault = find_fault(raw, self._kind)
-        if fault is None and self.detects:
+        if fault is None and not self.classifies:
             fault = self._fault_of_classes(raw)
         if fault is not None:
             raise RunError(f"Model {self.name} {fault}")
         return raw
 
     def _fault_of_classes(self, raw: torch.Tensor) -> str | None:
-        highest = int(as_boxes(raw)[..., CLASS].max())
+        highest = int(self._reader.numbers_in(raw).max())
         if highest < self.num_classes:
             return None
         return (
-            f"found an object of class {highest}, but of {self.num_classes} classes alone until now; name all of its "
-            "classes with --class-names FILE."
+            f"found {'an object' if self.detects else 'a pixel'} of class {highest}, but of {self.num_classes} classes "
+            "alone until now; name all of its classes with --class-names FILE."
         )
 
     def _asked(self, images: torch.Tensor | UInt8Array) -> torch.Tensor:
@@ -496,17 +505,17 @@ class BlackBox(ABC):
         return self._rows(answer, count + missing)[:count]
 
     def _rows(self, answer: object, count: int) -> torch.Tensor:
-        """The output that is to be read, if it is one row of values per image; boxes from all of them."""
-        if self.detects:
+        """The output that is to be read, if it is one row of values per image; boxes and maps from all of them."""
+        if not self.classifies:
             output = self.preprocessing.output
             transform = self._placing or self._transform
             assert isinstance(transform, PixelTransform)
-            return self._boxes.rows(self._picked(answer) if output else answer, count, transform, self.preprocessing)
+            return self._reader.rows(self._picked(answer) if output else answer, count, transform, self.preprocessing)
         try:
             return checked_rows(self._picked(answer), count, self.name)
         except UserError as error:
-            if looks_like_boxes(answer, count):
-                raise BoxesInsteadError(str(error)) from error
+            if looks_like_boxes(answer, count) or looks_like_maps(answer):
+                raise NoClassesError(str(error)) from error
             raise
 
     def _picked(self, answer: object) -> object:

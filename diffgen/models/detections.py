@@ -8,7 +8,7 @@ images is (N, P * 6), so that whatever stores and hands on rows of values does s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import overload
+from typing import ClassVar, Literal, overload
 
 import torch
 
@@ -24,6 +24,7 @@ from diffgen.models.detector_heads import (
     named_outputs,
 )
 from diffgen.models.inputs import PixelTransform
+from diffgen.models.maps import looks_like_maps
 from diffgen.models.outputs import NO_BOX
 from diffgen.types import Float32Array
 
@@ -51,13 +52,19 @@ class BoxReader:
     Attributes:
         head: None while answers are only looked at, to find out.
         from_one: classes are counted from 1.
+        seen: outputs that were only looked at, and to how many images they belong.
+        outputs: what it makes of them.
+        most_at_once: images that the model is to be asked about at once.
     """
+
+    outputs: ClassVar[Literal["boxes"]] = "boxes"
+    most_at_once: ClassVar[int] = 2**20
 
     def __init__(self, name: str) -> None:
         self.head: Head | None = None
         self.from_one = False
+        self.seen: list[tuple[Outputs, int]] = []
         self._name = name
-        self._seen: list[tuple[Outputs, int]] = []
 
     def rows(self, answer: object, count: int, transform: PixelTransform, preprocessing: Preprocessing) -> torch.Tensor:
         """Boxes as a model's answer.
@@ -76,13 +83,18 @@ class BoxReader:
             UserError: the model has not answered for each image.
         """
         outputs = named_outputs(answer)
-        check_count(outputs, count, self._name)
+        if self.head is not None or not looks_like_maps(outputs):
+            check_count(outputs, count, self._name)
         if self.head is None:
-            self._seen.append((outputs, count))
+            self.seen.append((outputs, count))
             return torch.zeros((count, 1))
         found = self.head.decoded(outputs, count, transform.shape[1:], from_one=self.from_one)
         iou = None if self.head.finished else preprocessing.nms_iou
         return _rows(found, transform, iou, preprocessing.score_floor or 0.0, preprocessing.most_boxes or 1)
+
+    def numbers_in(self, rows: torch.Tensor) -> torch.Tensor:
+        """The classes in answers, float32 (N, P)."""
+        return as_boxes(rows)[..., CLASS]
 
     def find(self, size: tuple[int, int], names: Sequence[str], preprocessing: Preprocessing) -> Head:
         """Find the head on the answers so far, and from which number its classes are counted.
@@ -99,15 +111,15 @@ class BoxReader:
         where = background_in(names) if preprocessing.background == "auto" else preprocessing.background
         # of torchvision's classes 0 is the background, which is never found
         self.from_one = where == "first"
-        self.head = find_head([each for each, _ in self._seen], size, classes=len(names), said=kind, name=self._name)
+        self.head = find_head([each for each, _ in self.seen], size, classes=len(names), said=kind, name=self._name)
         if self.head.kind == "torchvision" and preprocessing.background == "auto":
             labels = [
                 each.classes
-                for outputs, count in self._seen
+                for outputs, count in self.seen
                 for each in self.head.decoded(outputs, count, size, from_one=False)
             ]
             self.from_one = not bool((torch.cat(labels) < 1).any())
-        self._seen = []
+        self.seen = []
         return self.head
 
 

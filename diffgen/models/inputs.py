@@ -80,6 +80,7 @@ class PixelTransform:
             or the images have another number of channels than ``channels`` needs.
 
     Attributes:
+        own: (H, W) of the images.
         shape: (C, H, W) of what the model is handed.
         scale: how many pixels of these a pixel of the image is wide and high.
         origin: column and row in these of the image's upper left corner; negative where it was cut off.
@@ -97,7 +98,7 @@ class PixelTransform:
         self._antialias = bool(preprocessing.antialias)
         self.shape = model_shape(preprocessing, image_shape, name)
         own, wanted = image_shape[1:], self.shape[1:]
-        self._own = own
+        self.own = own
         self._crop, resized = bool(preprocessing.crop), wanted
         fitting = preprocessing.fitting or "stretch"
         if preprocessing.crop:
@@ -197,9 +198,23 @@ class PixelTransform:
             boxes: float32 (..., 4), x1, y1, x2, y2.
         """
         origin, scale = (torch.tensor(each * 2, device=boxes.device) for each in (self.origin, self.scale))
-        height, width = self._own
+        height, width = self.own
         ends = torch.tensor((width, height) * 2, dtype=boxes.dtype, device=boxes.device)
         return ((boxes - origin) / scale).clamp(min=0).minimum(ends)
+
+    def places(self, sides: tuple[int, int]) -> torch.Tensor:
+        """Where the middles of cells of the image are in what the model is handed.
+
+        Args:
+            sides: rows and columns of cells.
+
+        Returns:
+            float32 (rows, columns, 2), x and y, from -1 to 1 over what the model is handed.
+        """
+        rows, columns = ((torch.arange(each) + 0.5) / each for each in sides)
+        x = (columns * self.own[1] * self.scale[0] + self.origin[0]) / self.shape[2]
+        y = (rows * self.own[0] * self.scale[1] + self.origin[1]) / self.shape[1]
+        return torch.stack(torch.meshgrid(x, y, indexing="xy"), dim=-1) * 2 - 1
 
     def _resized(self, pixels: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
         """float32 (N, C, H, W) grey levels in another size."""

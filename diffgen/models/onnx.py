@@ -82,9 +82,12 @@ class OnnxModel(BlackBox):
             ) from error
         self.declare(_declared(metadata))
         shapes = {each.name: each.shape or () for each in self._session.get_outputs()}
-        if self.preprocessing.outputs == "auto" and not self.preprocessing.output and declare_boxes(shapes):
-            self.declare(Preprocessing(outputs="boxes"))
-        if not self.detects or self.preprocessing.output:
+        if self.preprocessing.outputs == "auto" and not self.preprocessing.output:
+            if declare_boxes(shapes):
+                self.declare(Preprocessing(outputs="boxes"))
+            elif len(shapes) > 1 and all(len(shape) == 4 for shape in shapes.values()):
+                self.declare(Preprocessing(outputs="maps"))
+        if self.classifies or self.preprocessing.output:
             self._wanted_output()
         if self._named_by_file:
             self.class_names = names_from_metadata(metadata)
@@ -103,7 +106,7 @@ class OnnxModel(BlackBox):
         return {self._input_name: batch.numpy().astype(self._dtype, copy=False)}
 
     def _ask(self, batch: torch.Tensor) -> object:
-        names = self._output_names if self.detects and not self.preprocessing.output else [self._wanted_output()]
+        names = self._output_names if not self.classifies and not self.preprocessing.output else [self._wanted_output()]
         answers = [
             torch.from_numpy(each) if isinstance(each, np.ndarray) else each
             for each in self._session.run(names, self._fed(batch))

@@ -9,10 +9,12 @@ from typing import Literal
 
 import torch
 
+from diffgen.config.task import TaskName
 from diffgen.errors import UserError
 from diffgen.models.wording import counted
+from diffgen.tasks.segmentation import NO_ANSWER
 
-OutputKind = Literal["probabilities", "logits", "scores", "boxes"]
+OutputKind = Literal["probabilities", "logits", "scores", "boxes", "maps"]
 
 # Rounding leaves probabilities a little below zero at times.
 _BELOW_ZERO = 1e-4
@@ -25,6 +27,7 @@ _NEAR_ONE, _SEVERAL = 0.9, 0.05  # a value; the share of images that have two, w
 _LATER_TOLERANCE = 0.01
 _NAMED = 8
 NO_BOX = (0.0, 0.0, 0.0, 0.0, 0.0, -1.0)  # corners, score and class where a detector found nothing more
+_NOTHING: dict[str, tuple[float, ...]] = {"boxes": NO_BOX, "maps": (float(NO_ANSWER),)}
 _KINDS = 3  # two whole numbers are probabilities of the second class, too
 # worded to follow "Model x"
 _ONLY_LABELS = (
@@ -33,8 +36,12 @@ _ONLY_LABELS = (
 )
 
 
-class BoxesInsteadError(UserError):
-    """A model doesn't answer as a classifier does, but perhaps as a detector."""
+#: What else than classes of whole pictures models answer with, and what they do then.
+TASKS: dict[str, TaskName] = {"boxes": "detection", "maps": "segmentation"}
+
+
+class NoClassesError(UserError):
+    """A model doesn't answer as a classifier does, but perhaps as a detector, or with maps."""
 
 
 def picked(answer: object, output: str, name: str) -> object:
@@ -210,8 +217,9 @@ def find_first_fault(raw: torch.Tensor, given: OutputKind | None) -> str | None:
 def leave_unanswered(raw: torch.Tensor, kind: OutputKind) -> int:
     """Make each row of float32 (N, K) that is not finite one of which all classes are alike; returns how many were."""
     broken = ~torch.isfinite(raw).all(dim=1)
-    if kind == "boxes":
-        raw[broken] = raw.new_tensor(NO_BOX).repeat(raw.shape[1] // len(NO_BOX))
+    if kind in _NOTHING:
+        nothing = raw.new_tensor(_NOTHING[kind])
+        raw[broken] = nothing.repeat(raw.shape[1] // len(nothing))
         return int(broken.sum())
     raw[broken] = 0.5 if raw.shape[1] == 1 and kind != "logits" else 0.0
     return int(broken.sum())

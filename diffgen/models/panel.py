@@ -1,6 +1,6 @@
 """The models of a comparison that is not one of classes, as members of a panel that answers for all of them.
 
-What two detectors say of a picture becomes classes of one contested thing only beside each other
+What two detectors say of a picture, or two maps, becomes classes of one contested thing only beside each other
 (:mod:`diffgen.tasks.base`). So each is asked through a member of the panel, a black box whose answer is its own row of
 what the task makes of the answers of all.
 """
@@ -16,23 +16,24 @@ from typing import Any, overload
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from diffgen.config import TaskConfig, roles
+from diffgen.config.task import TaskName
 from diffgen.errors import RunError, UserError
 from diffgen.models.answer_store import AnswerStore
 from diffgen.models.base import BlackBox
+from diffgen.models.outputs import TASKS
 from diffgen.tasks.base import Task
 from diffgen.tasks.classification import listed
 from diffgen.tasks.detection import VALUES, Detection
+from diffgen.tasks.segmentation import Segmentation, map_sides
 from diffgen.types import BoolArray, Float32Array, Int64Array, UInt8Array
 from diffgen.wording import count_of
 
-_BOXES = "boxes"
-TASKS = {_BOXES: "detection"}  # by what a model answers with; everything else is classification
 
-
-def task_of(model: BlackBox) -> str:
-    """What a prepared model does: "classification" or "detection"."""
+def task_of(model: BlackBox) -> TaskName:
+    """What a prepared model does."""
     return TASKS.get(str(model.preprocessing.outputs), "classification")
 
 
@@ -41,7 +42,7 @@ def panel_of(models: Sequence[BlackBox]) -> Panel | None:
     return models[0].panel if isinstance(models[0], Member) else None
 
 
-def marked(models: Sequence[BlackBox], images: UInt8Array, name: str = "marks") -> dict[str, Float32Array]:
+def marked(models: Sequence[BlackBox], images: UInt8Array, name: str = "marks") -> dict[str, NDArray[Any]]:
     """What is to be drawn into pictures, uint8 (N, C, H, W), under a name; of classifiers nothing."""
     panel = panel_of(models)
     return {} if panel is None or len(images) == 0 else {name: panel.task.marks(panel.answers(images))}
@@ -63,10 +64,20 @@ def seated(models: Sequence[BlackBox], config: TaskConfig) -> tuple[BlackBox, ..
         )
     if wanted == "classification":
         return tuple(models)
-    _check_suppression(models)
     names, places = _by_name(models)
-    task = Detection(names, threshold=config.score, moved_below=config.moved_below, moved_pixels=config.moved_pixels)
-    return Panel(models, task, places).members
+    return Panel(models, _task(names, models, config), places).members
+
+
+def _task(names: tuple[str, ...], models: Sequence[BlackBox], config: TaskConfig) -> Task:
+    """What becomes of the answers of models that all do the same."""
+    if not models[0].detects:
+        assert models[0].image_shape is not None
+        _, *sides = models[0].image_shape
+        return Segmentation(
+            names, map_sides((sides[0], sides[1])), iou_below=config.iou_below, class_share=config.class_share
+        )
+    _check_suppression(models)
+    return Detection(names, threshold=config.score, moved_below=config.moved_below, moved_pixels=config.moved_pixels)
 
 
 def _check_suppression(models: Sequence[BlackBox]) -> None:
@@ -129,7 +140,7 @@ class Panel:
             said = model.predict(images)
             said = said.cpu().numpy() if isinstance(said, torch.Tensor) else said
             self.seconds[index] = time.perf_counter() - started
-            found.append(_renumbered(said, places, model))
+            found.append(self._renumbered(said, places, model))
         width = max(each.shape[1] for each in found)
         return np.stack([_padded(each, width) for each in found], axis=1)
 
@@ -163,6 +174,28 @@ class Panel:
         said = vectors.argmax(axis=2)
         return float(np.abs(vectors[:, 0] - vectors[:, 1]).max(initial=0)), said[:, 0] != said[:, 1]
 
+    def _renumbered(self, answers: Float32Array, places: Int64Array, model: BlackBox) -> Float32Array:
+        """Answers, float32 (N, D), with the task's numbers of their classes.
+
+        Raises:
+            RunError: the model found something of a class that it did not show before, and that nobody has named.
+        """
+        numbers = self.task.numbers_in(answers)
+        largest = int(numbers.max(initial=-1))
+        if largest >= len(places):
+            known = count_of(len(places), "class", "classes")
+            raise RunError(
+                f"Model {model.name} found {'an object' if model.detects else 'a pixel'} of class {largest}, but has "
+                f"only {known} as far as its file and the real images show; name all of them with --class-names."
+            )
+        if np.array_equal(places, range(len(places))):
+            return answers
+        answers = answers.copy()
+        numbers = self.task.numbers_in(answers)
+        there = numbers >= 0
+        numbers[there] = places[numbers[there].astype(np.int64)]
+        return answers
+
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
     return one.device == other.device and one.shape == other.shape and torch.equal(one, other)
@@ -172,28 +205,6 @@ def _padded(answers: Float32Array, width: int) -> Float32Array:
     """Boxes, float32 (N, P * 6), with as many that are none as make up the width."""
     none = np.tile(np.array([0, 0, 0, 0, 0, -1], dtype=np.float32), (width - answers.shape[1]) // VALUES)
     return answers if len(none) == 0 else np.concatenate([answers, np.tile(none, (len(answers), 1))], axis=1)
-
-
-def _renumbered(answers: Float32Array, places: Int64Array, model: BlackBox) -> Float32Array:
-    """Boxes, float32 (N, P * 6), with the task's numbers of their classes.
-
-    Raises:
-        RunError: the model found an object of a class that it did not show before, and that nobody has named.
-    """
-    boxes = answers.reshape(len(answers), -1, VALUES)
-    largest = int(boxes[..., 5].max(initial=-1))
-    if largest >= len(places):
-        known = count_of(len(places), "class", "classes")
-        raise RunError(
-            f"Model {model.name} found an object of class {largest}, but has only {known} as far as its file and the "
-            "real images show; name all of them with --class-names."
-        )
-    if np.array_equal(places, range(len(places))):
-        return answers
-    boxes = boxes.copy()
-    there = boxes[..., 5] >= 0
-    boxes[there, 5] = places[boxes[there, 5].astype(np.int64)]
-    return boxes.reshape(answers.shape)
 
 
 _OWN = frozenset({"panel", "box", "index"})

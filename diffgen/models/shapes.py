@@ -13,7 +13,7 @@ import torch
 from diffgen.config import replace
 from diffgen.errors import ServiceError, UserError
 from diffgen.models.inputs import LAYOUTS, ImageShape, Layout, PixelTransform, batch_sides, model_shape
-from diffgen.models.outputs import BoxesInsteadError
+from diffgen.models.outputs import NoClassesError
 from diffgen.models.wording import reason, shape_text, spoken_list
 from diffgen.types import UInt8Array
 
@@ -218,7 +218,7 @@ def find_layout(
         box._transform = PixelTransform(box.preprocessing, layout, image_shape, box._input_device, box.name)
         try:
             return layout, _all_raw_outputs(box, images, most)
-        except (ServiceError, BoxesInsteadError):
+        except (ServiceError, NoClassesError):
             raise
         except _OUT_OF_MEMORY as error:
             raise UserError(
@@ -260,7 +260,7 @@ def _adopt_size(box: BlackBox, image_shape: ImageShape) -> None:
 def _all_raw_outputs(box: BlackBox, images: torch.Tensor | UInt8Array, most: int) -> torch.Tensor:
     try:
         return _in_batches(box, images)
-    except (*_OUT_OF_MEMORY, ServiceError, BoxesInsteadError):
+    except (*_OUT_OF_MEMORY, ServiceError, NoClassesError):
         raise
     except Exception as error:
         if box.fixed_batch is not None or len(images) == 1:
@@ -271,7 +271,7 @@ def _all_raw_outputs(box: BlackBox, images: torch.Tensor | UInt8Array, most: int
             box.fixed_batch = size
             try:
                 return _in_batches(box, images)
-            except (ServiceError, BoxesInsteadError):
+            except (ServiceError, NoClassesError):
                 raise
             except Exception:  # not this size either
                 box.fixed_batch = None

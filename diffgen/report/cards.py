@@ -22,6 +22,7 @@ from diffgen.types import Float32Array, Int64Array, UInt8Array
 #: With at most this many classes the table of a picture has all of them, else the highest ones and a chart of all.
 ALL_ROWS = 12
 TOP_ROWS = 8
+_BOXES = 2  # axes of what is drawn, where it is boxes
 #: Most bars of that chart.
 MOST_BARS = 100
 #: Longest edge that goes into the page exactly, as PNG.
@@ -104,6 +105,8 @@ def make_marks(marks: Float32Array | None, names: tuple[str, ...]) -> tuple[Mark
         marks: float32 (Q, 9), or None; see :meth:`diffgen.tasks.detection.Detection.marks`.
         names: the words of the task.
     """
+    if marks is not None and marks.ndim != _BOXES:
+        return ()
     classes, views = classes_of(names), []
     for x1, y1, x2, y2, score, label, model, kind, contested in () if marks is None else marks.tolist():
         if not (0 <= label < len(classes) and 0 <= kind < len(KINDS) and 0 <= model < MAX_MODELS):

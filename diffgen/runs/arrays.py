@@ -176,7 +176,7 @@ def _header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 _IMAGES, _PROBABILITIES = ("u1", 4), ("f", 3)
 _ROWS, _NUMBERS = ("i", 1), ("f", 1)
 _TEXTS = ("S", 1)
-_MARKS = ("f", 3)
+_MARKS, _MAPS = ("f", 3), ("i", 4)  # boxes, or maps
 _LONGEST_RECIPE = 10_000  # bytes
 _LAST_OF_ASCII = 127
 # name -> kind of the numbers and number of axes
@@ -305,6 +305,8 @@ def _check_rank(arrays: Mapping[str, Any]) -> None:
 
 
 def _check_kind(key: str, array: Any, kind: str, axes: int) -> None:
+    if (kind, axes) == _MARKS and isinstance(array, np.ndarray) and array.ndim == _MAPS[1]:
+        kind, axes = _MAPS
     if not isinstance(array, np.ndarray) or array.ndim != axes:
         raise ValueError(f"{key}: it is not of {axes} axes")
     found = array.dtype
@@ -314,7 +316,7 @@ def _check_kind(key: str, array: Any, kind: str, axes: int) -> None:
     if (kind, axes) == _IMAGES and (array.shape[1] not in (1, 3) or 0 in array.shape[2:]) and len(array):
         raise ValueError(f"{key}: it holds no images but shape {array.shape}")
     if key.endswith("marks"):
-        if array.shape[2] != MARKED:
+        if array.ndim == 3 and array.shape[2] != MARKED:
             raise ValueError(f"{key}: it holds no boxes but shape {array.shape}")
     elif (kind, axes) == _PROBABILITIES and not 2 <= array.shape[1] <= MAX_MODELS and len(array):
         raise ValueError(f"{key}: it is of {array.shape[1]} models")

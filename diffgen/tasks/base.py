@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
+
+from numpy.typing import NDArray
 
 from diffgen.config.task import TaskName
 from diffgen.types import Float32Array
@@ -14,10 +16,12 @@ class Task(ABC):
 
     Attributes:
         name: what the models do.
+        no_jury: why there is no jury, and what says who is right instead.
         classes: C names of what is in pictures.
     """
 
     name: ClassVar[TaskName]
+    no_jury: ClassVar[str]
     classes: tuple[str, ...]
 
     @property
@@ -45,5 +49,10 @@ class Task(ABC):
         """
 
     @abstractmethod
-    def marks(self, answers: Float32Array) -> Float32Array:
-        """What is drawn into pictures, float32 (N, Q, 9); see :meth:`diffgen.tasks.detection.Detection.marks`."""
+    def numbers_in(self, answers: Float32Array) -> Float32Array:
+        """The numbers of classes in answers, float32 (N, D), below 0 for none; a view."""
+
+    @abstractmethod
+    def marks(self, answers: Float32Array) -> NDArray[Any]:
+        """What is drawn into pictures: boxes, float32 (N, Q, 9), see :meth:`diffgen.tasks.detection.Detection.marks`;
+        or maps, int16 (N, M + 1, h, w), see :meth:`diffgen.tasks.segmentation.Segmentation.marks`."""

@@ -74,6 +74,10 @@ class Detection(Task):
     moved_pixels: float | None = None
 
     name: ClassVar[TaskName] = "detection"
+    no_jury: ClassVar[str] = (
+        "No jury: known boxes of the real images say who is right, moved as the picture was changed; where none are "
+        "known, those that the models agree on in the real image."
+    )
 
     @property
     def rule(self) -> str:
@@ -89,6 +93,10 @@ class Detection(Task):
         """ "nothing", and each class in each size, in its place and moved."""
         each = (f"{size} {name}" for name in self.classes for size in SIZES)
         return (NOTHING, *(form for word in each for form in (word, f"{word}, moved")))
+
+    def numbers_in(self, answers: Float32Array) -> Float32Array:
+        """Those of the boxes."""
+        return answers.reshape(len(answers), -1, VALUES)[..., 5]
 
     def contested(self, answers: Float32Array) -> Float32Array:
         """See :meth:`diffgen.tasks.base.Task.contested`; answers are float32 (N, M, P * 6)."""

@@ -146,6 +146,11 @@ def inspect(
     shapes = _shapes(box, said, images)
     if box.detects:
         return _of_detector(box, images, said, before, tuple(class_names), tuple(shapes), beside, progress)
+    if not box.classifies:
+        raise UserError(
+            f"Model {box.name} gives maps of classes, of which nothing tells in which way it is to be fed; say it with "
+            "--size, --scale, --mean and --std, or in a file beside it."
+        )
     trials = Trials(box, images, class_names, progress)
     plans = list(_plans(images.image_shape, shapes, said, trials.images))
     as_declared = replace(declared, size=box.preprocessing.size)  # which may be the one that the file declares by now

@@ -81,7 +81,7 @@ class IsolatedModel(BlackBox):
         self._child.give_up()
 
     def _ask(self, batch: torch.Tensor) -> object:
-        return self._child.ask(batch, self.preprocessing.output or "", everything=self.detects)
+        return self._child.ask(batch, self.preprocessing.output or "", everything=not self.classifies)
 
 
 def request(path: Path, kind: FileKind) -> dict[str, Any]:

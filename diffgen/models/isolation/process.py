@@ -18,7 +18,7 @@ import torch
 from diffgen.errors import ServiceError, Stopped, UserError
 from diffgen.models.isolation.channel import Gone, ProtocolError, SharedMemory, bytes_of, receive, send
 from diffgen.models.isolation.starting import Server, start
-from diffgen.models.outputs import BoxesInsteadError
+from diffgen.models.outputs import NoClassesError
 from diffgen.models.patience import hurried_until
 from diffgen.models.wording import ForeignError, cleaned, counted
 
@@ -84,7 +84,7 @@ class Child:
         Args:
             batch: what the model is handed.
             output: which of several outputs is wanted, or empty.
-            everything: all outputs by their names, as a detector is read by.
+            everything: all outputs by their names, as detectors and maps are read by.
 
         Raises:
             UserError: the answer is not what is wanted of a model.
@@ -179,8 +179,8 @@ class Child:
             text = cleaned(said.get("text"))
             if said["error"] == "user":
                 raise UserError(text)
-            if said["error"] == "boxes":
-                raise BoxesInsteadError(text)
+            if said["error"] == "no classes":
+                raise NoClassesError(text)
             if said["error"] == "memory":
                 raise MemoryError(text)
             raise ForeignError(text)

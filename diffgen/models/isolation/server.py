@@ -27,7 +27,7 @@ from diffgen.models.detector_heads import named_outputs
 from diffgen.models.isolation.channel import Gone, SharedMemory, bytes_of, receive_with_descriptors, send
 from diffgen.models.isolation.wall import die_with_parent, raise_wall
 from diffgen.models.model_settings import ModelSettings
-from diffgen.models.outputs import BoxesInsteadError
+from diffgen.models.outputs import NoClassesError
 from diffgen.models.sniffing import FileKind
 from diffgen.models.wording import reason
 
@@ -130,8 +130,8 @@ class Host:
                 memory = isinstance(error, MemoryError | torch.OutOfMemoryError)
                 answer = {"error": "memory" if memory else "raised", "text": reason(error)}
                 if isinstance(error, UserError):
-                    boxes = isinstance(error, BoxesInsteadError)
-                    answer = {"error": "boxes" if boxes else "user", "text": str(error)}
+                    other = isinstance(error, NoClassesError)
+                    answer = {"error": "no classes" if other else "user", "text": str(error)}
             send(self._connection, answer)
 
     def _open(self, message: dict[str, Any], _: list[int]) -> dict[str, Any]:

@@ -161,7 +161,7 @@ class RemoteModel(BlackBox):
     def _ask(self, batch: torch.Tensor) -> object:
         pixels = self._pixels(batch)
         about = f"{self.digest}\n{self.preprocessing.output}"
-        if not self.detects:
+        if self.classifies:
             return self.answers.asked(pixels, about, self._from_server)
         # rows are what is kept of answers, and what the head of a detector is read from has one more axis
         # which axes these are the server tells once, also where a resumed run remembers every row
@@ -173,7 +173,7 @@ class RemoteModel(BlackBox):
 
     def _flat(self, pixels: np.ndarray[Any, Any]) -> Any:
         answer = self._from_server(pixels)
-        if isinstance(answer, torch.Tensor) and answer.ndim == 3:
+        if isinstance(answer, torch.Tensor) and answer.ndim in (3, 4):
             self._sides_of_head = tuple(answer.shape[1:])
             return answer.float().flatten(1)
         return answer
@@ -242,7 +242,7 @@ class RemoteModel(BlackBox):
         if not output and len(found) != 1:
             raise UserError(no_such_output(self.name, list(found), "", counted(len(found), "output")))
         array = found[output] if output else next(iter(found.values()))
-        if self.num_classes and not self.detects and array.shape != (count, self._columns):
+        if self.num_classes and self.classifies and array.shape != (count, self._columns):
             raise Garbled(f"its answer has the shape {list(array.shape)[:4]}")
         if array.dtype == object:
             return array

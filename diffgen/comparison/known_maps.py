@@ -1,0 +1,76 @@
+"""Who is right about a contested region: what all models say of that part of the original picture."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from diffgen.comparison.known_boxes import batches, named_by_boxes
+from diffgen.features.jury import Reading
+from diffgen.models.panel import Panel
+from diffgen.origins import NO_SEED
+from diffgen.runs.triggers import TriggerTable
+from diffgen.sources.operators import moved_boxes
+from diffgen.tasks.segmentation import Segmentation
+from diffgen.types import BoolArray, Float32Array, ImageSet, Int64Array
+
+_POINTS = 32  # a side, of the original picture, that are followed into the changed one
+_DISPUTED = -1
+
+
+def named_by_origin(panel: Panel, data: ImageSet, triggers: TriggerTable, rows: Int64Array) -> Reading | None:
+    """What is true of the contested things of some triggers, as far as their original pictures tell.
+
+    Of a region it is the class that all models give more than half of it in the original picture.
+
+    Args:
+        panel: the models.
+        data: the real images.
+        triggers: of a run.
+        rows: int64 (n,), which of them are looked at.
+
+    Returns:
+        what is said of all triggers, of the others nothing; None: nothing can be.
+    """
+    task = panel.task
+    if not isinstance(task, Segmentation):
+        return named_by_boxes(panel, data, triggers, rows)
+    named, sides = np.full(len(triggers), _DISPUTED, dtype=np.int64), data.image_shape[1:]
+    seeds = np.full(len(triggers), NO_SEED) if triggers.seeds is None else triggers.seeds
+    rows = rows[seeds[rows] != NO_SEED]
+    points, agreed = _points(sides), dict[int, Int64Array]()
+    row, column = _cells(points, task, sides)
+    for some in batches(np.unique(seeds[rows])):
+        maps = task.maps_of(panel.answers(data.images[some]))[:, :, row, column]
+        alike = (maps == maps[:, :1]).all(axis=1)
+        agreed.update(zip(some.tolist(), np.where(alike, maps[:, 0], _DISPUTED), strict=True))
+    for some in batches(rows):
+        regions = task.regions(panel.answers(triggers.images_of(some))).regions
+        for number, region in zip(some.tolist(), regions, strict=True):
+            own = np.column_stack([points, agreed[int(seeds[number])]]).astype(np.float32)
+            moved = moved_boxes(own, triggers.origin(number).recipe, sides)
+            if moved is not None:
+                named[number] = _said_of(region, moved, task, sides)
+    recognised = named != _DISPUTED
+    return Reading(np.maximum(named, 0), np.where(recognised, 0, -1).astype(np.float32), recognised)
+
+
+def _points(sides: tuple[int, int]) -> Float32Array:
+    """float32 (n, 4): boxes of a pixel around points that are spread over a picture."""
+    down, across = ((np.arange(_POINTS) + 0.5) * side / _POINTS for side in sides)
+    y, x = np.meshgrid(down, across, indexing="ij")
+    middles = np.stack([x.ravel(), y.ravel()] * 2, axis=1)
+    return (middles + np.array([-0.5, -0.5, 0.5, 0.5])).astype(np.float32)
+
+
+def _cells(boxes: Float32Array, task: Segmentation, sides: tuple[int, int]) -> tuple[Int64Array, Int64Array]:
+    """Rows and columns of the cells that the middles of boxes (n, >= 4) are in."""
+    middles = (boxes[:, [1, 0]] + boxes[:, [3, 2]]) / 2 * np.array(task.sides) / np.array(sides)
+    row, column = np.clip(middles, 0, np.array(task.sides) - 1).astype(np.int64).T
+    return row, column
+
+
+def _said_of(region: BoolArray, moved: Float32Array, task: Segmentation, sides: tuple[int, int]) -> int:
+    """The class of more than half of the points that lie in a region, or -1."""
+    inside = moved[region[_cells(moved, task, sides)], 4].astype(np.int64)
+    votes = np.bincount(inside[inside != _DISPUTED], minlength=1)
+    return int(votes.argmax()) if 2 * votes.max() > len(inside) else _DISPUTED

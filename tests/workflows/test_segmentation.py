@@ -1,0 +1,119 @@
+"""Comparisons of models that give each pixel a class, from real pictures to the report."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+import diffgen
+from diffgen.config import CompareConfig, ModelSpec, Opening, TaskConfig
+from diffgen.errors import UserError
+from diffgen.runs.folder import RunFolder
+from diffgen.runs.results import read_finished
+from tests.models.painters import NAMES, Painter, export, pictures
+
+IMAGES, _ = pictures(60)
+Told = Callable[[str, str, object], None]
+GROUP = "Maps of classes"
+QUICK: dict[str, Any] = {"budget": "100q", "random_images": 20, "variations": 0}
+
+
+@pytest.fixture(scope="module")
+def of_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of two ONNX files, of which the second wants brighter colours."""
+    folder = tmp_path_factory.mktemp("files")
+    (folder / "data").mkdir()
+    for number, image in enumerate(IMAGES):
+        Image.fromarray(image.transpose(1, 2, 0)).save(folder / "data" / f"{number:02}.png")
+    models = [
+        export(Painter("map" if name == "a" else "first", least), folder / f"{name}.onnx")
+        for name, least in (("a", 0.25), ("b", 0.45))
+    ]
+    here = Opening(isolate="off")
+    specs = tuple(ModelSpec(str(path), opening=here, class_names=NAMES) for path in models)
+    config = CompareConfig(models=specs, task=TaskConfig(iou_below=0.6))
+    diffgen.compare(data=folder / "data", config=config, budget="400q", output=folder / "run")
+    return folder
+
+
+def test_what_one_model_loses_is_found(of_files: Path) -> None:
+    """A colour that is too dark for it; the run says what the models do."""
+    run = RunFolder.open(of_files / "run")
+    results = read_finished(run)
+    assert results.behaviours > 0
+    said = {pair[:2] for pair in results.most_frequent}
+    assert said & {("red", "ground"), ("blue", "ground")}
+    assert results.class_names == NAMES
+    assert results.no_jury.startswith("No jury: what the models agree on in the real image says who is right")
+    assert run.manifest["status"] == "done"
+
+
+def test_who_is_wrong_is_told_by_the_original_picture(of_files: Path) -> None:
+    """Where both see a square in it, the model that loses it in a changed picture is wrong."""
+    results = read_finished(RunFolder.open(of_files / "run"))
+    assert results.faults is not None
+    assert results.faults["B"]["pictures"] > results.faults["A"]["pictures"]
+
+
+def test_every_find_replays(of_files: Path) -> None:
+    """Asked again, each model says of each find what it said; and the run can be gone on with."""
+    again = diffgen.replay(of_files / "run")
+    assert again.replayed == again.same_labels > 0
+    mended = diffgen.replay(of_files / "run", Painter("map"), Painter())
+    assert mended.reproduced == 0
+
+
+def test_a_model_against_itself_finds_nothing(tmp_path: Path) -> None:
+    """Whether it gives values or the classes themselves."""
+    found = diffgen.compare(Painter(), Painter("map"), data=IMAGES, budget="300q", output=tmp_path / "run")
+    assert (found.triggers, found.flips_per_1000) == (0, 0)
+
+
+def test_the_smallest_change_that_loses_a_class(of_files: Path) -> None:
+    """Both pictures of a pair nearly alike, and only in one of them the models differ."""
+    shrunk = diffgen.shrink(of_files / "run", limit=3)
+    assert shrunk.shrunk > 0
+    arrays = RunFolder.open(of_files / "run").read_arrays("shrunk")
+    said = arrays["agreeing_probabilities"].argmax(axis=2)
+    assert (said == said[:, :1]).all()
+
+
+def test_one_of_three_models_stands_alone(tmp_path: Path) -> None:
+    """The one that loses most."""
+    models = Painter(least=0.3), Painter(least=0.35), Painter(least=0.6)
+    found = diffgen.compare(*models, data=IMAGES, budget="200q", output=tmp_path / "run")
+    assert found.many is not None
+    assert found.many.alone["C"].pictures > found.many.alone["B"].pictures
+
+
+@pytest.mark.parametrize(
+    ("case", "settings", "words"),
+    [
+        ("a selector of maps", {"select": True}, "--select is for classifiers, and the models are for segmentation"),
+        ("maps, and --task detection", {"task": "detection"}, "and --task says detection"),
+    ],
+)
+def test_what_maps_have_not_is_refused(
+    tmp_path: Path, case: str, settings: dict[str, Any], words: str, told: Told
+) -> None:
+    """In a sentence, and nothing is written."""
+    with pytest.raises(UserError, match=words) as caught:
+        diffgen.compare(Painter(), Painter(), data=IMAGES, budget="100q", output=tmp_path / "run", **settings)
+    assert not (tmp_path / "run").exists()
+    told(GROUP, case, caught.value)
+
+
+def test_explaining_maps_is_refused(of_files: Path, told: Told) -> None:
+    """What is tried there is judged by probabilities of classes."""
+    with pytest.raises(UserError, match=r"diffgen explain is for classifiers, and model a.onnx is for seg") as caught:
+        diffgen.explain(of_files / "run")
+    told(GROUP, "explaining why maps differ", caught.value)
+
+
+def test_inspecting_a_model_that_gives_maps_is_refused(of_files: Path, told: Told) -> None:
+    """Nothing tells which of two ways to feed it is right."""
+    with pytest.raises(UserError, match="gives maps of classes") as caught:
+        diffgen.inspect(of_files / "a.onnx", data=IMAGES)
+    told(GROUP, "inspecting a model that gives maps", caught.value)
