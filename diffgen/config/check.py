@@ -18,6 +18,7 @@ GROSS_CLASS_ACCURACY_DROP = 0.1  # of the worst class
 GROSS_DISAGREEMENT = 0.01  # share of the real images without labels that the base is sure of
 GROSS_REGRESSION_FAULTS = 0.1  # share of the labelled real images
 GROSS_BOXES = 0.01  # share of the boxes that a detector reports where nobody knows what is there
+GROSS_MAPS = 0.05  # share of the pixels of maps, or of the classes of pictures
 GROSS_VARIATION_FAULTS = 0.15  # share of the random variations that the base gets right and the candidate wrong
 
 
@@ -161,6 +162,21 @@ class Limits:
         "Detection: by how much the mean average precision (IoU 0.5 to 0.95) on real images with known boxes may fall "
         f"(default: fails if it is shown to be above {GROSS_ACCURACY_DROP:.0%}).",
         option="--max-map-drop",
+        metavar="1%",
+        **_SHARE,
+    )
+    max_pixels_changed: Share = setting(
+        None,
+        "Segmentation: largest share of the pixels of real images to which the candidate gives another class (default: "
+        f"fails if it is shown to be above {GROSS_MAPS:.0%}).",
+        option="--max-pixels-changed",
+        metavar="1%",
+        **_SHARE,
+    )
+    max_classes_lost: Share = setting(
+        None,
+        "Segmentation: largest share of the classes in real images that the candidate loses (default as of pixels).",
+        option="--max-classes-lost",
         metavar="1%",
         **_SHARE,
     )

@@ -75,6 +75,8 @@ class NamedCheckSettings(NamedSettings, total=False):
     max_shift: float | str | None
     max_class_accuracy_drop: float | str | None
     max_lost: float | str | None
+    max_pixels_changed: float | str | None
+    max_classes_lost: float | str | None
     max_renamed: float | str | None
     max_map_drop: float | str | None
     random_images: int | None

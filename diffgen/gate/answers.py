@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from diffgen.gate.boxes import BoxAnswers
+from diffgen.gate.maps import MapAnswers
 from diffgen.gate.measurements import (
     AccuracyDrop,
     CalibrationRise,
@@ -45,6 +46,7 @@ class Answers:
         leaves_out: a model has a value that is left out for the background.
         probabilities_given: both models give probabilities and not labels alone.
         boxes: of real images, what detectors find in them; None: they were not asked, or the models are none.
+        maps: of real images, how maps of classes differ; None as with boxes.
     """
 
     kept: KeptAnswers
@@ -56,6 +58,7 @@ class Answers:
     leaves_out: bool = False
     probabilities_given: bool = True
     boxes: BoxAnswers | None = None
+    maps: MapAnswers | None = None
 
     @classmethod
     def joined(cls, parts: Sequence[Answers]) -> Answers:
@@ -105,7 +108,7 @@ class Answers:
 
     def top5_flips(self) -> Rate | None:
         """Images on which a label is not among the five highest of the other model; None for so few classes."""
-        if self.kept.count < _CLASSES_FOR_TOP5 or self.boxes is not None:
+        if self.kept.count < _CLASSES_FOR_TOP5 or self.boxes is not None or self.maps is not None:
             return None
         return Rate(int(top5_flips(self.kept.probabilities).sum()), len(self.kept))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -17,11 +17,11 @@ from diffgen.types import Float32Array, Int64Array
 
 
 @dataclass(frozen=True)
-class BoxRate(Share):
-    """``count`` of ``of`` boxes, which lie in ``pictures`` of ``among`` pictures.
+class ClusteredRate(Share):
+    """``count`` of ``of`` things, which lie in ``pictures`` of ``among`` pictures.
 
     Attributes:
-        low, high: ends of the interval of the share; boxes of one picture are no independent ones.
+        low, high: ends of the interval of the share; things in one picture are no independent ones.
     """
 
     count: int
@@ -31,26 +31,38 @@ class BoxRate(Share):
     low: float
     high: float
     in_points: ClassVar[bool] = False
-    noun: ClassVar[tuple[str, str]] = ("box", "boxes")
+
+    @classmethod
+    def of_pictures(cls, found: Int64Array, of: Int64Array) -> Self:
+        """How many things were found in each of N pictures, int64 (N,), among how many."""
+        count, things = int(found.sum()), int(of.sum())
+        low, high = clustered_interval(count, things, _design_effect(found, of))
+        return cls(count, things, int((found > 0).sum()), len(found), low, high)
 
     def _possible(self) -> bool:
         return self.count <= self.of and self.pictures <= min(self.count, self.among)
 
     @property
     def share(self) -> float:
-        """0 for no boxes."""
+        """0 for nothing."""
         return self.count / self.of if self.of else 0.0
 
     def interval_on(self, of: int) -> tuple[float, float]:
-        """Those on the boxes that there are: what more of them would show depends on their pictures."""
+        """Those on the things that there are: what more of them would show depends on their pictures."""
         return self.low, self.high
 
     @property
     def text(self) -> str:
         return (
-            f"{1000 * self.share:.1f} of 1,000 boxes ({self.count:,} of {self.of:,}, in {self.pictures:,} of "
+            f"{1000 * self.share:.1f} of 1,000 {self.noun[1]} ({self.count:,} of {self.of:,}, in {self.pictures:,} of "
             f"{self.among:,} pictures)"
         )
+
+
+class BoxRate(ClusteredRate):
+    """Of boxes."""
+
+    noun: ClassVar[tuple[str, str]] = ("box", "boxes")
 
 
 @dataclass(frozen=True)
@@ -86,16 +98,16 @@ class PrecisionDrop(Share):
 
 
 def _design_effect(found: Int64Array, of: Int64Array) -> float:
-    """How many boxes are worth one, as those of a picture are alike: variance of a ratio over that of a share.
+    """How many things are worth one, as those of a picture are alike: variance of a ratio over that of a share.
 
-    Where there is none, or all are, the boxes of a picture count as one.
+    Where none was found, or all were, those of a picture count as one.
     """
-    count, boxes, pictures = int(found.sum()), int(of.sum()), int((of > 0).sum())
-    if pictures < 2 or count in (0, boxes):
-        return max(1.0, boxes / max(1, pictures))
-    share = count / boxes
+    count, things, pictures = int(found.sum()), int(of.sum()), int((of > 0).sum())
+    if pictures < 2 or count in (0, things):
+        return max(1.0, things / max(1, pictures))
+    share = count / things
     spread = pictures / (pictures - 1) * np.square(found - share * of).sum()
-    return max(1.0, float(spread / (boxes * share * (1 - share))))
+    return max(1.0, float(spread / (things * share * (1 - share))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,10 +131,7 @@ class BoxAnswers:
         return self.task.counts(self.answers, self.margin)
 
     def _rate(self, kind: int, among: int = NONE) -> BoxRate:
-        found, of = self._counts[:, kind], self._counts[:, among]
-        count, boxes = int(found.sum()), int(of.sum())
-        low, high = clustered_interval(count, boxes, _design_effect(found, of))
-        return BoxRate(count, boxes, int((found > 0).sum()), len(found), low, high)
+        return BoxRate.of_pictures(self._counts[:, kind], self._counts[:, among])
 
     def lost(self) -> BoxRate:
         """Boxes of the base that the candidate has not."""

@@ -5,13 +5,12 @@ Why these rules: docs/decisions/011-the-gate.md, and 017-always-there.md for tho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from diffgen.config.check import (
     GROSS_ACCURACY_DROP,
-    GROSS_BOXES,
     GROSS_CLASS_ACCURACY_DROP,
     GROSS_DISAGREEMENT,
     GROSS_REGRESSION_FAULTS,
@@ -20,7 +19,6 @@ from diffgen.config.check import (
 )
 from diffgen.gate import rules
 from diffgen.gate.answers import Answers, only_one
-from diffgen.gate.boxes import BoxAnswers, BoxRate, PrecisionDrop
 from diffgen.gate.measurements import (
     AccuracyDrop,
     CalibrationRise,
@@ -32,6 +30,7 @@ from diffgen.gate.measurements import (
     Undecided,
     points,
 )
+from diffgen.gate.of_tasks import OF_BOXES, OF_MAPS
 from diffgen.gate.rules import Condition, Criterion, Status
 from diffgen.gate.values import GateValues
 from diffgen.wording import count_of
@@ -238,49 +237,6 @@ def _shown_known(values: GateValues) -> tuple[str, str] | None:
     return (f"{len(values.known):,}, of which the search met {met:,}", "") if values.known else None
 
 
-def _of_boxes() -> Iterator[Criterion]:
-    """What detectors are held to; of classifiers nothing of it is measured.
-
-    Where nobody knows the boxes, one of a hundred that is lost, gained, renamed or moved is gross, as other labels are.
-    Where they are known, the precision decides, but that knows no threshold: then one of ten is gross.
-    """
-
-    def measured(measure: Callable[[BoxAnswers], Measurement | None]) -> Callable[[Answers], Measurement | None]:
-        return lambda answers: None if answers.boxes is None else measure(answers.boxes)
-
-    for name, title, measure, limit in (
-        ("lost_boxes", "boxes that the candidate loses, on real images", BoxAnswers.lost, "max_lost"),
-        ("renamed_boxes", "boxes that it renames", BoxAnswers.renamed, "max_renamed"),
-        ("gained_boxes", "boxes that it alone reports", BoxAnswers.gained, ""),
-        ("moved_boxes", "boxes that it moves", BoxAnswers.moved, ""),
-    ):
-        yield Criterion(name, title, BoxRate, measured(measure), limit=limit, default=GROSS_BOXES, rule=_boxes)
-    yield Criterion(
-        "map_drop",
-        "drop of the mean average precision on real images",
-        PrecisionDrop,
-        measured(BoxAnswers.precision_drop),
-        limit="max_map_drop",
-        default=GROSS_ACCURACY_DROP,
-        rule=_of_detectors,
-    )
-
-
-def _of_detectors(criterion: Criterion, values: GateValues, limits: Limits) -> Iterator[Condition]:
-    if values["lost_boxes"] is None:
-        if criterion.own_limit(limits) is not None:
-            yield rules.missing(criterion.name, f"{criterion.own_limit(limits):g}", "the models are no detectors")
-    else:
-        yield from rules.limited(criterion, values, limits)
-
-
-def _boxes(criterion: Criterion, values: GateValues, limits: Limits) -> Iterator[Condition]:
-    known = values["map_drop"] is not None
-    yield from _of_detectors(
-        replace(criterion, default=GROSS_REGRESSION_FAULTS) if known else criterion, values, limits
-    )
-
-
 #: In the order of tables and reports.
 CRITERIA = (
     Criterion("search", "search", rule=_search, show=lambda values: (f"{values.search.queries:,} queries", "")),
@@ -382,7 +338,8 @@ CRITERIA = (
         Answers.top5_flips,
         images="random",
     ),
-    *_of_boxes(),
+    *OF_BOXES,
+    *OF_MAPS,
     Criterion(
         "accuracy_drop",
         "accuracy drop on real images",

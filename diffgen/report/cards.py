@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 import io
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from diffgen.config import MAX_MODELS
 from diffgen.report.data import FilterView, Picture
+from diffgen.report.maps import MapsView, make_maps
 from diffgen.report.tables import Side, named_sides
 from diffgen.report.wording import figure, percent
 from diffgen.runs.triggers import AGREED, BOTH, BOXES, LABEL, SEED
@@ -22,7 +25,7 @@ from diffgen.types import Float32Array, Int64Array, UInt8Array
 #: With at most this many classes the table of a picture has all of them, else the highest ones and a chart of all.
 ALL_ROWS = 12
 TOP_ROWS = 8
-_BOXES = 2  # axes of what is drawn, where it is boxes
+_BOXES = 2  # axes of what is drawn, where it is boxes and no maps
 #: Most bars of that chart.
 MOST_BARS = 100
 #: Longest edge that goes into the page exactly, as PNG.
@@ -98,15 +101,15 @@ class MarkView:
     text: str
 
 
-def make_marks(marks: Float32Array | None, names: tuple[str, ...]) -> tuple[MarkView, ...]:
-    """The boxes of a picture, those that are contested last, so that they lie above the others.
+def make_marks(marks: NDArray[Any] | None, names: tuple[str, ...]) -> tuple[MarkView, ...] | MapsView:
+    """The boxes of a picture, those that are contested last, so that they lie above the others; or its maps.
 
     Args:
-        marks: float32 (Q, 9), or None; see :meth:`diffgen.tasks.detection.Detection.marks`.
+        marks: one of those of :meth:`diffgen.tasks.base.Task.marks`, or None.
         names: the words of the task.
     """
     if marks is not None and marks.ndim != _BOXES:
-        return ()
+        return make_maps(marks, names)
     classes, views = classes_of(names), []
     for x1, y1, x2, y2, score, label, model, kind, contested in () if marks is None else marks.tolist():
         if not (0 <= label < len(classes) and 0 <= kind < len(KINDS) and 0 <= model < MAX_MODELS):
@@ -159,7 +162,7 @@ class Card:
     jury: str
     blame: str
     wrong: tuple[str, ...]
-    marks: tuple[MarkView, ...]
+    marks: tuple[MarkView, ...] | MapsView
     extent: tuple[int, int]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from numpy.typing import NDArray
+
 from diffgen.config import roles
 from diffgen.runs.figures import Preflight
 from diffgen.runs.results import RunResults
@@ -51,8 +53,7 @@ class Picture:
         origin: how it was made, in words; empty for a real image, or where it is not known.
         jury: what the jury says of it, or None: nobody asked one.
         classes: int64 (T,), which classes are kept, or None: all; see :mod:`diffgen.tasks.kept_answers`.
-        marks: float32 (Q, 9), boxes that the models report, see :meth:`diffgen.tasks.detection.Detection.marks`, or
-            None.
+        marks: boxes or maps that the models give, see :meth:`diffgen.tasks.base.Task.marks`, or None.
     """
 
     image: UInt8Array
@@ -66,7 +67,7 @@ class Picture:
     origin: str = ""
     jury: JuryOpinion | None = None
     classes: Int64Array | None = None
-    marks: Float32Array | None = None
+    marks: NDArray[Any] | None = None
 
     @property
     def wrong(self) -> tuple[int, ...]:

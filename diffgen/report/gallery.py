@@ -11,6 +11,7 @@ from diffgen.errors import UserError
 from diffgen.report import wording
 from diffgen.report.cards import LARGEST_EXACT, Card, MarkView, PictureBudget, extent_of, make_card, make_marks
 from diffgen.report.data import BehaviourGroup, CauseView, Picture, ReportData
+from diffgen.report.maps import MapsView
 from diffgen.report.tables import Side, named_sides
 from diffgen.tasks.classification import who_is_wrong
 from diffgen.types import UInt8Array
@@ -196,8 +197,8 @@ class PairView:
     sides: tuple[Side, ...]
     rms: float
     before: float
-    agreeing_marks: tuple[MarkView, ...]
-    trigger_marks: tuple[MarkView, ...]
+    agreeing_marks: tuple[MarkView, ...] | MapsView
+    trigger_marks: tuple[MarkView, ...] | MapsView
     extent: tuple[int, int]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,12 +17,14 @@ from diffgen.events import Progress
 from diffgen.gate.answers import Answers, labels_alone
 from diffgen.gate.boxes import BoxAnswers
 from diffgen.gate.conditions import measured_on
+from diffgen.gate.maps import MapAnswers
 from diffgen.gate.values import GateValues, Steadiness
 from diffgen.models import BlackBox
 from diffgen.models.panel import panel_of
 from diffgen.tasks.detection import Detection
 from diffgen.tasks.kept_answers import KeptAnswers
-from diffgen.types import BoolArray, Int64Array, UInt8Array
+from diffgen.tasks.segmentation import Differences, Segmentation
+from diffgen.types import BoolArray, Float32Array, Int64Array, UInt8Array
 
 _BATCH = 1024
 
@@ -52,7 +55,7 @@ def on_real_images(values: GateValues, prepared: Prepared, limits: Limits, progr
         names=class_names(models, prepared.images),
         leaves_out=any(map(_leaves_out, models)),
         probabilities_given=not any(alone),
-        boxes=_boxes(prepared),
+        **_found(prepared),
     )
     values = replace(
         values,
@@ -73,20 +76,30 @@ def on_real_images(values: GateValues, prepared: Prepared, limits: Limits, progr
     return values.with_measured(measured_on("real", seen))
 
 
-def _boxes(prepared: Prepared) -> BoxAnswers | None:
-    """What detectors find in the real images; None: the models are none."""
+def _found(prepared: Prepared) -> dict[str, Any]:
+    """What detectors find in the real images, or how maps of these differ; of classifiers nothing."""
     panel, images = panel_of(prepared.models), prepared.images.images
-    if panel is None or not isinstance(panel.task, Detection):
-        return None
-    parts, truth = [], truth_of(panel.task, prepared.images)
+    if panel is None:
+        return {}
+    task, boxes, differences = panel.task, list[Float32Array](), list[Differences]()
+    with prepared.progress.stage(
+        f"Asking for the {prepared.real.summary.outputs[0]} of the real images", len(images)
+    ) as bar:
+        for start in range(0, len(images), _BATCH):
+            answers = panel.answers(images[start : start + _BATCH])
+            if isinstance(task, Segmentation):
+                differences.append(task.differences(task.maps_of(answers)))
+            else:
+                boxes.append(answers)
+            bar.advance(len(answers))
+    if isinstance(task, Segmentation):
+        return {"maps": MapAnswers.of(differences, task.sides[0] * task.sides[1])}
+    assert isinstance(task, Detection)
+    truth = truth_of(task, prepared.images)
     known = (
         None if truth is None or any(each is None for each in truth) else [each for each in truth if each is not None]
     )
-    with prepared.progress.stage("Asking for the boxes in the real images", total=len(images)) as task:
-        for start in range(0, len(images), _BATCH):
-            parts.append(panel.answers(images[start : start + _BATCH]))
-            task.advance(len(parts[-1]))
-    return BoxAnswers(panel.task, np.concatenate(parts), prepared.real.summary.margin, known)
+    return {"boxes": BoxAnswers(task, np.concatenate(boxes), prepared.real.summary.margin, known)}
 
 
 def _outputs(base: BlackBox, candidate: BlackBox) -> tuple[str, str]:

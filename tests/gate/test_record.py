@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from diffgen.config import Limits
 from diffgen.gate.boxes import BoxRate, PrecisionDrop
 from diffgen.gate.conditions import CRITERIA, UNMEASURED, evaluate, table
+from diffgen.gate.maps import ClassRate, MapDistance, PixelRate
 from diffgen.gate.measurements import (
     AccuracyDrop,
     CalibrationRise,
@@ -34,6 +35,9 @@ RATES = st.builds(Rate, COUNTS, st.just(500), COUNTS)
 # both right, only the base, only the candidate
 DROPS = st.tuples(*[st.integers(0, 100)] * 3).map(lambda n: (n[0] + n[1], n[0] + n[2], n[1], 500))
 CLASSES = st.integers(0, 9).map(lambda label: (label, "abcdefghij"[label], 10))
+CLUSTERED = st.tuples(*[st.integers(0, 50)] * 4, SHARES, SHARES).map(
+    lambda n: (n[0], n[0] + n[1], min(n[0], n[2]), n[2] + n[3], *n[4:])
+)
 KINDS: dict[type[Any], st.SearchStrategy[Any]] = {
     Rate: RATES,
     Undecided: st.builds(Undecided, st.integers(0, 250), st.just(500), only_base=st.integers(0, 250)),
@@ -43,9 +47,8 @@ KINDS: dict[type[Any], st.SearchStrategy[Any]] = {
     CalibrationRise: st.builds(
         CalibrationRise, SHARES, SHARES, st.floats(-1, 1), st.floats(-1, 1), st.integers(1, 500)
     ),
-    BoxRate: st.tuples(*[st.integers(0, 50)] * 4, SHARES, SHARES).map(
-        lambda n: BoxRate(n[0], n[0] + n[1], min(n[0], n[2]), n[2] + n[3], *n[4:])
-    ),
+    **{kind: CLUSTERED.map(lambda numbers, kind=kind: kind(*numbers)) for kind in (BoxRate, PixelRate, ClassRate)},
+    MapDistance: st.builds(MapDistance, SHARES, SHARES, SHARES, st.integers(1, 500)),
     PrecisionDrop: st.builds(PrecisionDrop, SHARES, SHARES, st.floats(-1, 1), st.floats(-1, 1), st.integers(1, 500)),
     Shift: st.builds(Shift, SHARES, st.integers(1, 500)),
 }

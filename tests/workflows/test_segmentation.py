@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import diffgen
-from diffgen.config import CompareConfig, ModelSpec, Opening, TaskConfig
+from diffgen.config import CheckConfig, CompareConfig, ModelSpec, Opening, Preprocessing, TaskConfig
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import read_finished
@@ -48,6 +48,9 @@ def test_what_one_model_loses_is_found(of_files: Path) -> None:
     assert results.class_names == NAMES
     assert results.no_jury.startswith("No jury: what the models agree on in the real image says who is right")
     assert run.manifest["status"] == "done"
+    page = run.file("report.html").read_text()
+    assert page.count('class="maps"') > 3
+    assert ">ground<" in page
 
 
 def test_who_is_wrong_is_told_by_the_original_picture(of_files: Path) -> None:
@@ -117,3 +120,48 @@ def test_inspecting_a_model_that_gives_maps_is_refused(of_files: Path, told: Tol
     with pytest.raises(UserError, match="gives maps of classes") as caught:
         diffgen.inspect(of_files / "a.onnx", data=IMAGES)
     told(GROUP, "inspecting a model that gives maps", caught.value)
+
+
+def test_a_candidate_that_loses_classes_is_refused(tmp_path: Path) -> None:
+    """Also where no limit is set, and JUnit says how many pixels have changed."""
+    run = tmp_path / "run"
+    result = diffgen.check(Painter(), Painter(least=0.6), data=IMAGES, output=run, **QUICK)
+    assert result.status == "FAIL"
+    failed = {each.name for each in result.conditions if each.status == "FAIL"}
+    assert {"changed_pixels", "lost_classes"} <= failed
+    assert "gained_classes" not in failed
+    assert result.values["map_distance"].share > 0.1
+    assert "of 1,000 pixels" in (run / "junit.xml").read_text()
+
+
+def test_the_same_maps_are_let_through(tmp_path: Path) -> None:
+    """A model beside itself, also with limits of its own."""
+    limits = {"max_pixels_changed": "20%", "max_classes_lost": "20%"}
+    result = diffgen.check(Painter(), Painter("map"), data=IMAGES, output=tmp_path / "run", **QUICK, **limits)
+    assert result.status in ("PASS", "WARN")
+    assert {"changed_pixels", "lost_classes"} <= {each.name for each in result.conditions}
+    assert "sure_disagreement_real" not in {each.name for each in result.conditions}
+
+
+DEEPLABS = Path(__file__).parents[3] / "shared/models/pascal-deeplab-quant"
+PHOTOGRAPHS = Path(__file__).parents[3] / "shared/data/photographs/images"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not DEEPLABS.exists() or not PHOTOGRAPHS.exists(), reason="the DeepLabs of ../shared are not here")
+def test_a_deeplab_and_the_same_with_red_and_blue_exchanged(tmp_path: Path) -> None:
+    """Beside itself it is let through; fed in the wrong order of colours it is refused."""
+    pytest.importorskip("ai_edge_litert")
+    file, data = DEEPLABS / "deeplabv3_mnv2_dm05_pascal_quant.tflite", tmp_path / "data"
+    data.mkdir()
+    for number, path in enumerate(sorted(PHOTOGRAPHS.glob("*/*"))[::5]):
+        (data / f"{number:02}.jpg").symlink_to(path.resolve())
+    fed = {name: ModelSpec(str(file), Preprocessing(channels=name)) for name in ("rgb", "bgr")}
+    statuses = {}
+    for name, spec in fed.items():
+        config = CheckConfig(compare=CompareConfig(models=(fed["rgb"], spec), technique="as_is"))
+        models, out = (str(file), str(file)), tmp_path / name
+        result = diffgen.check(*models, data=data, config=config, output=out, resize=257, variations=0)
+        statuses[name] = {each.name: each.status for each in result.conditions}
+    assert "FAIL" not in statuses["rgb"].values()
+    assert statuses["bgr"]["lost_classes"] == "FAIL"

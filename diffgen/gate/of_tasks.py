@@ -1,0 +1,89 @@
+"""The conditions on models that are no classifiers: what is measured of boxes and maps, and the rule it is held to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from diffgen.config.check import GROSS_ACCURACY_DROP, GROSS_BOXES, GROSS_MAPS, GROSS_REGRESSION_FAULTS, Limits
+from diffgen.gate import rules
+from diffgen.gate.answers import Answers
+from diffgen.gate.boxes import BoxAnswers, BoxRate, PrecisionDrop
+from diffgen.gate.maps import ClassRate, MapAnswers, MapDistance, PixelRate
+from diffgen.gate.measurements import Measurement
+from diffgen.gate.rules import Condition, Criterion
+from diffgen.gate.values import GateValues
+
+
+def _of_boxes() -> Iterator[Criterion]:
+    """What detectors are held to; of classifiers nothing of it is measured.
+
+    Where nobody knows the boxes, one of a hundred that is lost, gained, renamed or moved is gross, as other labels are.
+    Where they are known, the precision decides, but that knows no threshold: then one of ten is gross.
+    """
+
+    def measured(measure: Callable[[BoxAnswers], Measurement | None]) -> Callable[[Answers], Measurement | None]:
+        return lambda answers: None if answers.boxes is None else measure(answers.boxes)
+
+    for name, title, measure, limit in (
+        ("lost_boxes", "boxes that the candidate loses, on real images", BoxAnswers.lost, "max_lost"),
+        ("renamed_boxes", "boxes that it renames", BoxAnswers.renamed, "max_renamed"),
+        ("gained_boxes", "boxes that it alone reports", BoxAnswers.gained, ""),
+        ("moved_boxes", "boxes that it moves", BoxAnswers.moved, ""),
+    ):
+        yield Criterion(name, title, BoxRate, measured(measure), limit=limit, default=GROSS_BOXES, rule=_boxes)
+    yield Criterion(
+        "map_drop",
+        "drop of the mean average precision on real images",
+        PrecisionDrop,
+        measured(BoxAnswers.precision_drop),
+        limit="max_map_drop",
+        default=GROSS_ACCURACY_DROP,
+        rule=_of_detectors,
+    )
+
+
+def _of_maps() -> Iterator[Criterion]:
+    """What models that give each pixel a class are held to; of others nothing of it is measured."""
+
+    def measured(measure: Callable[[MapAnswers], Measurement]) -> Callable[[Answers], Measurement | None]:
+        return lambda answers: None if answers.maps is None else measure(answers.maps)
+
+    for name, title, kind, measure, limit in (
+        (
+            "changed_pixels",
+            "pixels with another class, on real images",
+            PixelRate,
+            MapAnswers.pixels,
+            "max_pixels_changed",
+        ),
+        ("lost_classes", "classes that the candidate loses", ClassRate, MapAnswers.lost_classes, "max_classes_lost"),
+        ("gained_classes", "classes that it alone has", ClassRate, MapAnswers.gained_classes, ""),
+    ):
+        yield Criterion(name, title, kind, measured(measure), limit=limit, default=GROSS_MAPS, rule=_of_segmentation)
+    yield Criterion("map_distance", "mean IoU of both maps", MapDistance, measured(MapAnswers.distance))
+
+
+def _of_segmentation(criterion: Criterion, values: GateValues, limits: Limits) -> Iterator[Condition]:
+    if values[criterion.name] is not None:
+        yield from rules.limited(criterion, values, limits)
+    elif criterion.own_limit(limits) is not None:
+        yield rules.missing(criterion.name, f"{criterion.own_limit(limits):g}", "the models give no maps of classes")
+
+
+def _of_detectors(criterion: Criterion, values: GateValues, limits: Limits) -> Iterator[Condition]:
+    if values["lost_boxes"] is None:
+        if criterion.own_limit(limits) is not None:
+            yield rules.missing(criterion.name, f"{criterion.own_limit(limits):g}", "the models are no detectors")
+    else:
+        yield from rules.limited(criterion, values, limits)
+
+
+def _boxes(criterion: Criterion, values: GateValues, limits: Limits) -> Iterator[Condition]:
+    known = values["map_drop"] is not None
+    yield from _of_detectors(
+        replace(criterion, default=GROSS_REGRESSION_FAULTS) if known else criterion, values, limits
+    )
+
+
+OF_BOXES, OF_MAPS = tuple(_of_boxes()), tuple(_of_maps())
