@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from torch import nn
 
@@ -144,6 +145,30 @@ def test_the_same_detector_is_let_through(tmp_path: Path) -> None:
     result = diffgen.check(Squares("a"), Squares("a"), data=IMAGES, output=tmp_path / "run", **QUICK, **limits)
     assert result.status in ("PASS", "WARN")
     assert {"lost_boxes", "renamed_boxes"} <= {each.name for each in result.conditions}
+
+
+def counting_from(first: int) -> Callable[[np.ndarray], list[dict[str, Any]]]:
+    """A detector with its class numbers from 0 or from 1."""
+    network = networks.Headed("torchvision")
+    return lambda batch: [
+        {**each, "labels": each["labels"] - 1 + first} for each in network(torch.as_tensor(batch).float())
+    ]
+
+
+def test_classes_that_are_counted_otherwise_are_refused(tmp_path: Path, told: Told) -> None:
+    """What is deployed differs, however alike the boxes are once they are shifted back."""
+    given = {"data": networks.pictures(60, seed=4)[0], "output": tmp_path / "run", "technique": "as_is"}
+    here = ModelSpec(class_names=("red", "blue"))
+    told_later = replace(here, preprocessing=Preprocessing(background="first"))
+    unsaid, said = (CheckConfig(compare=CompareConfig(models=(here, each))) for each in (here, told_later))
+    with pytest.raises(UserError, match="counts its classes from 1, as its answers show, and the other from") as caught:
+        diffgen.check(counting_from(0), counting_from(1), config=unsaid, **given, **QUICK)
+    assert not (tmp_path / "run").exists()
+    told(_GROUP, "a candidate whose classes are counted from 1", caught.value)
+    same = diffgen.check(counting_from(0), counting_from(1), config=said, **given, **QUICK)
+    assert same.status in ("PASS", "WARN")
+    assert same.values["renamed_boxes"].count == 0
+    assert not any(same.values[name] for name in ("sure_disagreement_real", "class_disagreement_real"))
 
 
 def test_the_smallest_change_that_loses_a_box(run: Path) -> None:
