@@ -22,9 +22,9 @@ from typing import Any
 
 import torch
 
-from benchmarks.latency import StageClock
 from benchmarks.recognised_cells import command
 from benchmarks.recognised_pairs import Pair, find_pairs
+from benchmarks.stage_clock import StageClock
 from diffgen.cli import main as diffgen
 from diffgen.features.cells import Cells
 from diffgen.features.jury import Recogniser
@@ -63,7 +63,7 @@ class Parts:
     @property
     def seconds(self) -> dict[str, float]:
         """By the clock."""
-        return {name: float(self._clock.spent[name][0]) for name in PARTS}
+        return {name: self._clock.spent[name][0] for name in PARTS}
 
     def __enter__(self) -> Parts:
         for part, (owner, name) in PARTS.items():
