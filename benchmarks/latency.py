@@ -7,7 +7,8 @@ a process of its own with an empty cache, and once more with the cache that the 
 clock and of the processor (all threads, and the processes of isolated models) are shared out among the stages that
 the command names to its progress bar; what lies between two stages is "otherwise", and what comes before the first
 event "start". A second table says how much memory the command's process took at most in each, and the processes of
-isolated models beside it. First finds are those of the run's own table: the search's clock at the query that found them.
+isolated models beside it. First finds are those of the run's own table: the search's clock at the query that found
+them.
 
 Lines of OUT/latency.jsonl are not measured again; the table is OUT/latency.md.
 """
@@ -137,8 +138,8 @@ def table(lines: list[dict[str, Any]]) -> str:
         memory.append(f"| {name} | {' | '.join(cells)} |")
     most = [np.max(list(line["highest"].values()), axis=0) for line in lines]
     memory.append(f"| **highest** | {' | '.join(_mebibytes(list(each)) for each in most)} |")
-    seconds = "Seconds of the clock, in brackets of the processor.\n\n" + "\n".join(rows)
-    return f"{seconds}\n\nMiB at most: the command's process + those that isolate models.\n\n" + "\n".join(memory) + "\n"
+    titles = "Seconds of the clock, in brackets of the processor.", "MiB at most: the command + what isolates models."
+    return "\n".join([titles[0], "", *rows, "", titles[1], "", *memory, ""])
 
 
 def _order(name: str, lines: list[dict[str, Any]]) -> float:
