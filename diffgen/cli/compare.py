@@ -41,7 +41,7 @@ def add_parser(verbs: Any) -> None:
     parser = verbs.add_parser(
         "compare",
         help="search for pictures on which models disagree",
-        description="Search for realistic pictures on which classifiers or detectors disagree, and write a report.",
+        description="Search for realistic pictures on which models disagree, and write a report.",
         examples=_EXAMPLES,
         usage="%(prog)s MODEL MODEL [MODEL ...] --data D [options]",
         epilog=_MORE,

@@ -187,8 +187,7 @@ def _triggers_of(state: Mapping[str, Any], folder: RunFolder) -> TriggerTable | 
         if "triggers" in state and digest_of(table.hashes) != state["triggers"]:
             return None
         # whether they can be read is to be known before the search goes on from them
-        for _ in table.image_column.batches():
-            pass
+        table.image_column.all()
     except (UserError, KeyError, TypeError, ValueError):
         return None
     return table

@@ -129,7 +129,7 @@ def _name_classes(box: BlackBox, names: tuple[str, ...], told: int, seen: int) -
             )
         given = names = ()  # they name something else than the classes
     box._all_names, box.class_names = given, names
-    box.num_classes = told or len(names) or max(seen, 1)
+    box.num_classes = told or len(names) or max(seen, 1 if box.detects else 2)
 
 
 # -- how the makers of detectors feed them ---------------------------------------------------------------------------

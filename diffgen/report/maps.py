@@ -21,28 +21,16 @@ _RED, _YELLOW = (230, 20, 60), (255, 225, 0)
 
 
 @dataclass(frozen=True)
-class MapPanel:
-    """The picture once, with something over it.
-
-    Attributes:
-        title: "A", "B", ... for what a model says, else words.
-        over: a transparent picture, as data URI.
-    """
-
-    title: str
-    over: str
-
-
-@dataclass(frozen=True)
 class MapsView:
-    """All panels of one picture.
+    """What lies over one picture.
 
     Attributes:
-        panels: the contested region, where the maps differ, and each map.
+        panels: the contested region, where the maps differ, and each map: "A", "B", ... for what a model says, else
+            words; and a transparent picture as data URI.
         legend: colour in CSS and name of each class that is in one of the maps; the first class has no colour.
     """
 
-    panels: tuple[MapPanel, ...]
+    panels: tuple[tuple[str, str], ...]
     legend: tuple[tuple[str, str], ...]
 
 
@@ -58,8 +46,8 @@ def make_maps(marks: NDArray[np.int16], names: tuple[str, ...]) -> MapsView:
     apart = (maps != maps[:1]).any(axis=0)
     edge = region & ~_inner(region)
     layers = [(apart, (*_RED, _OTHER)), (region, (*_RED, _CONTESTED)), (edge, (*_YELLOW, _EDGE))]
-    panels = [MapPanel("contested", _painted(layers[2:])), MapPanel("different", _painted(layers))]
-    panels += [MapPanel(role_name(index), _data_uri(colours[each])) for index, each in enumerate(maps)]
+    panels = [("contested", _painted(layers[2:])), ("different", _painted(layers))]
+    panels += [(role_name(index), _data_uri(colours[each])) for index, each in enumerate(maps)]
     legend = [
         (f"rgb({','.join(map(str, colours[number, :3]))})" if number else "transparent", names[number])
         for number in np.unique(maps).tolist()

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.latency import table
-from benchmarks.stage_clock import OTHERWISE, START, StageClock
+from benchmarks.latency import OTHERWISE, START, StageClock, table
 from tests.benchmarks.conftest import Bench
 from tests.benchmarks.test_recognised import HARDLY_TRAINED
 

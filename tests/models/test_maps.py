@@ -153,6 +153,15 @@ def test_classes_are_matched_by_name() -> None:
     np.testing.assert_array_equal(a, b)
 
 
+def test_maps_that_show_one_class_alone_have_two() -> None:
+    """Else there would be nothing to tell apart."""
+    box = load(Painter("map", least=2))
+    box.prepare(IMAGES)
+    assert box.num_classes == 2
+    members = seated((box, box), TaskConfig())
+    assert (members[0].predict(IMAGES) == [1, 0]).all()
+
+
 def test_a_classifier_is_none_of_these() -> None:
     """Also with as many classes as there are pixels."""
     box = load(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 48 * 48, 48)))

@@ -23,8 +23,8 @@ def test_each_map_and_where_they_differ() -> None:
     marks[1, 7, 7] = 1
     marks[2, 1:6, 1:6] = 1
     view = make_maps(marks, NAMES)
-    assert [each.title for each in view.panels] == ["contested", "different", "A", "B"]
-    contested, different, a, b = (pixels(each.over) for each in view.panels)
+    assert [title for title, _ in view.panels] == ["contested", "different", "A", "B"]
+    contested, different, a, b = (pixels(over) for _, over in view.panels)
     colours = {name: colour for colour, name in view.legend}
     assert set(colours) == set(NAMES)
     assert colours["ground"] == "transparent"

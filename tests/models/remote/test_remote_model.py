@@ -16,6 +16,7 @@ from diffgen.models import BlackBox, load
 from diffgen.models.noise import numeric_noise
 from diffgen.models.remote.model import RemoteModel
 from tests.models.detectors import Headed, pictures
+from tests.models.painters import Painter
 from tests.models.remote.conftest import torch_model
 from tests.models.remote.fault_proxy import FAULTS, FaultProxy
 from tests.models.remote.oip_server import OipServer, Served
@@ -287,15 +288,16 @@ def test_every_fault_passes_without_a_trace(
     np.testing.assert_allclose(found, local.predict(images), atol=2e-6)
 
 
-def test_a_detector_behind_an_address_answers_as_in_memory(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("module", "head"), [(Headed("yolov8"), "yolov8"), (Painter(stride=4), "classes-first")])
+def test_boxes_and_maps_behind_an_address_are_as_in_memory(tmp_path: Path, module: Any, head: str) -> None:
     images, _ = pictures(6)
-    network = load(Headed("yolov8"))
+    network = load(module)
     network.prepare(images)
     expected = network.predict(images)
-    served = torch_model(Headed("yolov8"), shape=(-1, 3, 64, 64), outputs={"output0": "FP32"})
+    served = torch_model(module, shape=(-1, 3, 64, 64), outputs={"output0": "FP32"})
     with OipServer({"m": served}) as server:
         box = opened(server, images)
-        assert box.detects and box.preprocessing.head == "yolov8"
+        assert box.preprocessing.head == head
         np.testing.assert_allclose(box.predict(images), expected, atol=1e-4)
         box.answers.attach(tmp_path / "answers.sqlite")
         first, sent = box.predict(images), box.answers.images_sent
