@@ -2,11 +2,12 @@
 
     python -m benchmarks.detectors OUT --models MODELS --data DATA [--only NAME ...] [--detectors a b]
 
-MODELS has ``a.onnx``, ``b.onnx`` and ``val.txt``, the names of pictures that no detector has seen, as
-``python -m benchmarks.detectors_models`` makes them. DATA has pictures and boxes as in Pascal VOC. The base is the file
-behind a pipeline as Ultralytics' own is: letterbox, network, threshold of the scores, non-maximum suppression. Each
-candidate is the same file behind a pipeline with one fault. OUT gets the run folders and detectors.json; what is
-recorded there is not checked again.
+MODELS has two detectors in all formats, and ``val.txt``, the names of pictures that no detector has seen, as
+``python -m benchmarks.detectors_models`` makes them. DATA has pictures and boxes as in Pascal VOC. The base of a fault
+is a file behind a pipeline as Ultralytics' own is: letterbox, network, threshold of the scores, non-maximum
+suppression; its candidate is the same file behind a pipeline with one fault. The base of a clean pair is that file as
+diffgen reads it, its candidate the same network in another format. OUT gets the run folders and detectors.json; what
+is recorded there is not checked again.
 
     python -m benchmarks.detectors OUT --models MODELS --data DATA --search A B [--darker 1.03] [--budget 4000q]
 
@@ -18,6 +19,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,10 +29,12 @@ import onnxruntime
 import torch
 from torchvision.ops import batched_nms
 
-from diffgen.config import Budget, CheckConfig, CompareConfig, ModelSpec, Opening, Preprocessing, TaskConfig
+from benchmarks.detectors_models import formats
+from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, ModelSpec, Opening, Preprocessing, TaskConfig
 from diffgen.data import load
-from diffgen.errors import DiffgenError
-from diffgen.gate.result import CheckResult
+from diffgen.errors import UserError
+from diffgen.gate.conditions import evaluate
+from diffgen.gate.rules import Condition
 from diffgen.runs.files import write_json
 from diffgen.types import Float32Array, ImageSet
 from diffgen.workflows.check import check
@@ -47,11 +52,13 @@ class Pipeline:
     Attributes:
         file: ONNX, a raw head (N, 4 + C, M): middle, sides, scores.
         side: of its input, pixels.
+        room: pixels that a picture may take of it, or None: all.
         others: each a fault, where it is not as usual.
     """
 
     file: Path
     side: int
+    room: int | None = None
     colour: float = 114.0
     stretch: bool = False
     bgr: bool = False
@@ -75,7 +82,8 @@ class Pipeline:
         pictures = torch.as_tensor(batch)
         pictures = pictures.rot90(1, (2, 3)) if self.turned else pictures
         height, width = pictures.shape[2:]
-        high, wide = (self.side / height, self.side / width)
+        room = self.room or self.side
+        high, wide = (room / height, room / width)
         if not self.stretch:
             high = wide = min(high, wide)
         rows, columns = round(height * high), round(width * wide)
@@ -118,7 +126,7 @@ FAULTS: dict[str, dict[str, object]] = {
     "half-pixel shift": {"shift": 0.5},
     "fp16": {"half": True},
     "int8": {},
-    "size": {"side": 128},
+    "size": {"room": 128},
     "exif": {"turned": True},
 }
 
@@ -131,29 +139,58 @@ def pictures(data: Path, models: Path) -> ImageSet:
     return every.at(np.flatnonzero([Path(name).stem in names for name in every.names]))
 
 
-def checked(base: Pipeline, candidate: Pipeline | Path, data: ImageSet, run: Path) -> CheckResult:
-    """A check with the default limits on real pictures alone."""
-    fed = ModelSpec(preprocessing=Preprocessing(scale="0..255", outputs="boxes"), opening=Opening(isolate="off"))
-    config = CompareConfig(
-        models=(replace(fed, class_names=CLASSES),) * 2, technique="as_is", budget=Budget(queries=len(data))
+def checked(
+    base: Pipeline | Path, candidate: Pipeline | Path, fed: Preprocessing, data: ImageSet, run: Path
+) -> dict[str, str]:
+    """A check with the default limits on real pictures alone: what comes of it, and where nobody knew the boxes.
+
+    The models answer alike in both cases, so that they are asked once, and the conditions are held to what would have
+    been measured without the boxes.
+
+    Args:
+        base, candidate: both of one network.
+        fed: what diffgen is told of a candidate that is a file.
+        data: pictures with boxes.
+        run: folder.
+    """
+    one, other = (
+        ModelSpec(
+            preprocessing=Preprocessing(scale="0..255", outputs="boxes") if isinstance(each, Pipeline) else said,
+            opening=Opening(isolate="off"),
+            class_names=CLASSES,
+        )
+        for each, said in ((base, Preprocessing()), (candidate, fed))
     )
-    return check(base, candidate, data=data, config=CheckConfig(compare=config), output=run, force=True)
+    config = CompareConfig(models=(one, other), technique="as_is", budget=Budget(queries=len(data)))
+    try:
+        result = check(base, candidate, data=data, config=CheckConfig(compare=config), output=run, force=True)
+    except UserError as error:
+        return dict.fromkeys(("boxes known", "no boxes"), f"refused at once: {error}")
+    unknown = result.values.with_measured({"box_error_rise": None, "map_drop": None})
+    return {"boxes known": verdict(result.conditions), "no boxes": verdict(evaluate(unknown, Limits()))}
 
 
-def cases(models: Path, name: str) -> dict[str, tuple[str, Pipeline | Path]]:
-    """Candidates of a detector by name: what the check is to say, "refuse" or "pass", and the candidate."""
+def verdict(conditions: Iterable[Condition]) -> str:
+    """The conditions that fail, or that none does."""
+    failed = [each.name for each in conditions if each.status in ("FAIL", "ERROR")]
+    return f"refused: {', '.join(failed)}" if failed else "passes"
+
+
+def cases(models: Path, name: str) -> Iterator[tuple[str, Pipeline | Path, Pipeline | Path, Preprocessing]]:
+    """What is checked of a detector: what it is, base, candidate, and how a file is fed.
+
+    Faults of a pipeline first, then other formats of the same network ("clean"). Each pipeline is opened when it is its
+    turn, since an opened one keeps the memory of its largest batch.
+    """
     file = models / f"{name}.onnx"
-    base = Pipeline(file, _side(file))
-    found: dict[str, tuple[str, Pipeline | Path]] = {}
     for fault, change in FAULTS.items():
         other = models / f"{name}-int8.onnx" if fault == "int8" else file
         if other.exists():
-            found[fault] = ("refuse", replace(base, file=other, **change))  # type: ignore[arg-type]
-    found["again"] = ("pass", replace(base))
-    for beside in (f"{name}.onnx", f"{name}-nms.onnx", f"{name}-yolox.onnx"):
-        if (models / beside).exists():
-            found[f"file {beside}"] = ("pass", models / beside)
-    return found
+            base = Pipeline(file, _side(file))
+            yield fault, base, replace(base, file=other, **change), Preprocessing()  # type: ignore[arg-type]
+    for form, fed in formats(_side(file)).items():
+        if (models / f"{name}-{form}").exists():
+            yield f"clean: {form}", file, models / f"{name}-{form}", fed
 
 
 def _side(file: Path) -> int:
@@ -194,24 +231,15 @@ def main() -> None:
         searches((one, other), arguments.data, arguments.out, arguments.seeds, arguments.budget)
         return
     table = arguments.out / "detectors.json"
-    found: dict[str, dict[str, object]] = json.loads(table.read_text()) if table.exists() else {}
+    found: dict[str, dict[str, str]] = json.loads(table.read_text()) if table.exists() else {}
     data = pictures(arguments.data, arguments.models)
     for detector in arguments.detectors:
-        file = arguments.models / f"{detector}.onnx"
-        for name, (wanted, candidate) in cases(arguments.models, detector).items():
+        for name, base, candidate, fed in cases(arguments.models, detector):
             key = f"{detector}: {name}"
             if key in found or (arguments.only and name not in arguments.only):
                 continue
-            run = arguments.out / key.replace(": ", "-").replace(" ", "-")
-            for known in (True, False):
-                shown = data if known else replace(data, boxes=None)
-                try:
-                    result = checked(Pipeline(file, _side(file)), candidate, shown, run)
-                    status, why = str(result.status), [each.name for each in result.conditions if each.status == "FAIL"]
-                except DiffgenError as error:
-                    status, why = "refused", [str(error)]
-                entry = found.setdefault(key, {"wanted": wanted})
-                entry["boxes known" if known else "no boxes"] = {"status": status, "why": why}
+            run = arguments.out / re.sub("[^a-z0-9]+", "-", key)
+            found[key] = checked(base, candidate, fed, data, run)
             write_json(table, found)
             print(key, found[key], flush=True)
 

@@ -3,8 +3,8 @@
     python -m benchmarks.detectors_models shared /tmp/detectors
 
 Both are anchor-free networks of one scale, made for this; A takes 192 x 192 pixels, B 160 x 160 and half the channels.
-Written are, of each, a raw head as Ultralytics exports it (a.onnx, b.onnx), and of A one that ends with non-maximum
-suppression (a-nms.onnx) and one of 8 bits (a-int8.onnx), of B one as YOLOX exports it (b-yolox.onnx). A fifth of the
+Written are, of each, a raw head as Ultralytics exports it (a.onnx, b.onnx), one of 8 bits (a-int8.onnx), one as YOLOX
+exports it, two that end with non-maximum suppression, and the other formats of :func:`formats`. A fifth of the
 pictures, drawn at random, is kept out of the training; the file val.txt names them, and README.md says how each file is
 fed and how well it finds the cells of these pictures.
 """
@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -117,18 +117,39 @@ class Yolox(nn.Module):
 class EndToEnd(nn.Module):
     """(1, 100, 6): corners, score and class after non-maximum suppression."""
 
-    def __init__(self, net: Net, side: int) -> None:
+    def __init__(self, net: Net, side: int, iou: float) -> None:
         super().__init__()
-        self.raw = Raw(net, side)
+        self.raw, self.iou = Raw(net, side), iou
 
     def forward(self, x: Tensor) -> Tensor:
         raw = self.raw(x)[0]
         half = raw[2:4] / 2
         boxes = torch.cat([raw[:2] - half, raw[:2] + half]).T
-        keep = torch.ops.torchvision.nms(boxes, raw[4], 0.6)
+        keep = torch.ops.torchvision.nms(boxes, raw[4], self.iou)
         rows = torch.cat([boxes[keep], raw[4][keep].unsqueeze(1), torch.zeros_like(raw[4][keep]).unsqueeze(1)], 1)
         rows = torch.cat([rows, torch.zeros(100, 6)])[:100]
         return rows.unsqueeze(0)
+
+
+class Otherwise(nn.Module):
+    """The raw head with what goes in, or comes out, in another form."""
+
+    def __init__(self, net: Net, side: int, form: str) -> None:
+        super().__init__()
+        self.raw, self.side, self.form = Raw(net, side), side, form
+
+    def forward(self, x: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        x = x.permute(0, 3, 1, 2) if self.form == "nhwc" else x / 255 if self.form == "levels" else x
+        said = self.raw(x)
+        boxes, scores = said[:, :4], said[:, 4:]
+        if self.form == "shares":
+            return torch.cat([boxes / self.side, scores], 1)
+        if self.form == "objectness":
+            return torch.cat([boxes, scores, torch.ones_like(scores)], 1).transpose(1, 2)
+        if self.form == "corners":
+            half = boxes[:, 2:] / 2
+            return torch.cat([boxes[:, :2] - half, boxes[:, :2] + half], 1).transpose(1, 2), scores.transpose(1, 2)
+        return said
 
 
 def targets(boxes: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
@@ -224,18 +245,31 @@ def train(plan: Plan, pictures: list[Tensor], boxes: list[Tensor], epochs: int) 
 NAMES = {0: "RBC"}
 
 
-def export(network: nn.Module, side: int, path: Path, *, batch: bool, meta: dict[str, str]) -> None:
-    """An ONNX file of opset 17 with metadata as Ultralytics writes them."""
-    axes = {"images": {0: "n"}, "output0": {0: "n"}} if batch else {}
-    names: dict[str, Any] = {"input_names": ["images"], "output_names": ["output0"], "dynamic_axes": axes}
+def export(
+    network: nn.Module, side: int, path: Path, *, meta: dict[str, str], batch: bool = True, opset: int = 17
+) -> None:
+    """An ONNX file with metadata as Ultralytics writes them."""
+    two = isinstance(network, Otherwise) and network.form == "corners"
+    outputs = ["boxes", "scores"] if two else ["output0"]
+    axes = {name: {0: "n"} for name in ("images", *outputs)} if batch else {}
+    names: dict[str, Any] = {"input_names": ["images"], "output_names": outputs, "dynamic_axes": axes}
+    shape = (1, side, side, 3) if isinstance(network, Otherwise) and network.form == "nhwc" else (1, 3, side, side)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it advises another exporter
-        example = (torch.zeros(1, 3, side, side),)
-        torch.onnx.export(network.eval(), example, str(path), dynamo=False, opset_version=17, **names)
+        example = (torch.zeros(shape),)
+        torch.onnx.export(network.eval(), example, str(path), dynamo=False, opset_version=opset, **names)
     model = onnx.load(str(path))
     for key, value in meta.items():
         model.metadata_props.add(key=key, value=value)
     onnx.save(model, str(path))
+
+
+def simplified(source: Path, target: Path) -> None:
+    """The graph as onnxruntime simplifies it before it runs: constants folded, nodes that belong together fused."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(target)
+    onnxruntime.InferenceSession(str(source), options, providers=["CPUExecutionProvider"])
 
 
 def quantize(source: Path, target: Path, batches: list[np.ndarray]) -> None:
@@ -268,15 +302,42 @@ def quantize(source: Path, target: Path, batches: list[np.ndarray]) -> None:
     onnx.save(model, str(target))
 
 
+def formats(side: int) -> dict[str, Preprocessing]:
+    """Files of a network that takes so many pixels in other formats, and what diffgen is to be told of each."""
+    middle = Preprocessing(fitting="letterbox", antialias=False)
+    return {
+        "torchscript.pt": replace(middle, size=(side, side)),
+        "exported.pt2": middle,
+        "corners.onnx": middle,
+        "yolox.onnx": Preprocessing(fitting="letterbox"),
+        "levels.onnx": Preprocessing(scale="0..255"),
+        **dict.fromkeys(
+            [f"{form}.onnx" for form in ("opset13", "opset18", "batch1", "simplified", "nms70", "nhwc", "shares")]
+            + ["objectness.onnx"],
+            Preprocessing(),
+        ),
+    }
+
+
 def write(plan: Plan, net: Net, fed: list[Tensor], out: Path) -> None:
     """All files of one network; ``fed`` are pictures that the 8-bit one is calibrated on."""
-    meta = {"names": str(NAMES), "task": "detect", "imgsz": str([plan.side, plan.side]), "stride": str(STRIDE)}
-    export(Raw(net, plan.side), plan.side, out / f"{plan.name}.onnx", batch=True, meta=meta)
-    if plan.name == "a":
-        export(EndToEnd(net, plan.side), plan.side, out / "a-nms.onnx", batch=False, meta=meta)
-        quantize(out / "a.onnx", out / "a-int8.onnx", [each[None].numpy() for each in fed])
-    else:
-        export(Yolox(net), plan.side, out / "b-yolox.onnx", batch=True, meta={"names": str(NAMES)})
+    name, side, raw = plan.name, plan.side, Raw(net, plan.side).eval()
+    meta = {"names": str(NAMES), "task": "detect", "imgsz": str([side, side]), "stride": str(STRIDE)}
+    export(raw, side, out / f"{name}.onnx", meta=meta)
+    quantize(out / f"{name}.onnx", out / f"{name}-int8.onnx", [each[None].numpy() for each in fed])
+    export(EndToEnd(net, side, 0.6), side, out / f"{name}-nms.onnx", batch=False, meta=meta)
+    export(EndToEnd(net, side, 0.7), side, out / f"{name}-nms70.onnx", batch=False, meta=meta)
+    export(Yolox(net), side, out / f"{name}-yolox.onnx", meta={"names": str(NAMES)})
+    for opset in (13, 18):
+        export(raw, side, out / f"{name}-opset{opset}.onnx", meta=meta, opset=opset)
+    export(raw, side, out / f"{name}-batch1.onnx", meta=meta, batch=False)
+    for form in ("nhwc", "levels", "shares", "objectness", "corners"):
+        export(Otherwise(net, side, form), side, out / f"{name}-{form}.onnx", meta=meta)
+    simplified(out / f"{name}.onnx", out / f"{name}-simplified.onnx")
+    example = torch.zeros(2, 3, side, side)
+    torch.jit.save(torch.jit.trace(raw, example), str(out / f"{name}-torchscript.pt"))
+    sizes = ({0: torch.export.Dim("n", min=1, max=4096)},)
+    torch.export.save(torch.export.export(raw, (example,), dynamic_shapes=sizes), str(out / f"{name}-exported.pt2"))
 
 
 def precision(path: Path, data: ImageSet, preprocessing: Preprocessing | None = None) -> float:
@@ -297,10 +358,9 @@ mAP over IoUs from 0.5 to 0.95 on these: {figures}.
 
 | file | head | input | fed |
 |---|---|---|---|
-| a.onnx, a-int8.onnx | yolov8: (N, 5, 576), no suppression | 192x192 | as the file says: letterbox, RGB, 0..1 |
-| a-nms.onnx | end-to-end: (1, 100, 6), suppression at IoU 0.6 inside | 192x192 | the same |
-| b.onnx | yolov8: (N, 5, 400) | 160x160 | the same |
-| b-yolox.onnx | yolox: (N, 400, 6), stride 8 | 160x160 | --fitting letterbox (in the middle), BGR, 0..255 |
+| a.onnx, b.onnx, int8 | yolov8: (N, 5, M), no suppression | 192x192, 160x160 | as the file says: letterbox, RGB, 0..1 |
+| nms, nms70 | end-to-end: (1, 100, 6), suppression at IoU 0.6, 0.7 inside | | the same |
+| yolox | yolox: (N, M, 6), stride 8 | | --fitting letterbox (in the middle), BGR, 0..255 |
 """
 
 
@@ -323,10 +383,11 @@ def main(argv: list[str]) -> int:
         net = train(plan, pictures, boxes, args.epochs)
         some = [letterboxed(*pair, plan.side)[0] for pair in zip(pictures[:64], boxes, strict=False)]
         write(plan, net, some, args.out)
-    middle = Preprocessing(fitting="letterbox")
     figures = {
-        name: precision(args.out / f"{name}.onnx", kept, middle if name == "b-yolox" else None)
-        for name in ("a", "a-int8", "a-nms", "b", "b-yolox")
+        name: precision(
+            args.out / f"{name}.onnx", kept, Preprocessing(fitting="letterbox") if "yolox" in name else None
+        )
+        for name in (f"{plan.name}{form}" for plan in PLANS for form in ("", "-int8", "-nms", "-yolox"))
     }
     told = ", ".join(f"{name} {value:.3f}" for name, value in figures.items())
     print(told)

@@ -6,7 +6,9 @@ SHARED and MODELS are as in benchmarks/recognised.py, whose pairs are compared. 
 a process of its own with an empty cache, and once more with the cache that the first left behind. The seconds of the
 clock and of the processor (all threads, and the processes of isolated models) are shared out among the stages that
 the command names to its progress bar; what lies between two stages is "otherwise", and what comes before the first
-event "start". First finds are those of the run's own table: the search's clock at the query that found them.
+event "start". A second table says how much memory the command's process took at most in each, and the processes of
+isolated models beside it. First finds are those of the run's own table: the search's clock at the query that found
+them.
 
 Lines of OUT/latency.jsonl are not measured again; the table is OUT/latency.md.
 """
@@ -19,63 +21,20 @@ import os
 import shlex
 import subprocess
 import sys
-import threading
 import time
-from collections import defaultdict
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.process_tree import processor_seconds
 from benchmarks.recognised_cells import command, jury_says
 from benchmarks.recognised_pairs import Pair, find_pairs
+from benchmarks.stage_clock import OTHERWISE, START
 from diffgen.runs.cache import ENVIRONMENT
 from diffgen.runs.folder import RunFolder
 
 PAIRS = ("digits", "optimizer", "fashion", "resnet20-32", "sign-digits")
 SEARCH = "Searching for disagreements"
-START, OTHERWISE, END = "start", "otherwise", "end"
-
-
-@dataclass
-class StageClock:
-    """Shares seconds out among stages, the innermost one that runs.
-
-    Attributes:
-        spent: name of a stage -> seconds of the clock and of the processor.
-        began: name of a stage -> when it began first, both clocks.
-    """
-
-    start: tuple[float, float]
-    spent: dict[str, np.ndarray] = field(default_factory=lambda: defaultdict(lambda: np.zeros(2)))
-    began: dict[str, tuple[float, float]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._running: list[str] = []
-        self._last = np.array(self.start)
-        self._heard = False
-
-    def hear(self, change: str, name: str, now: tuple[float, float]) -> None:
-        """A stage ``name`` has "started" or "ended" at ``now``, both clocks."""
-        self._pass(now)
-        if change == "started":
-            self.began.setdefault(name, now)
-            self._running.append(name)
-        elif name in self._running:
-            # the inner ones of a stage that broke off are over, too
-            del self._running[self._running.index(name) :]
-
-    def end(self, now: tuple[float, float]) -> None:
-        """The command is over."""
-        self._pass(now)
-
-    def _pass(self, now: tuple[float, float]) -> None:
-        here = self._running[-1] if self._running else (OTHERWISE if self._heard else START)
-        self.spent[here] += np.array(now) - self._last
-        self._last = np.array(now)
-        self._heard = True
 
 
 def main() -> None:
@@ -87,11 +46,7 @@ def main() -> None:
     parser.add_argument("--budget", default="60s")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--words", default="", help="further words for every command line")
-    parser.add_argument("--watched", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.watched:
-        watched(options.out, options.watched[1:], float(options.watched[0]))
-        return
     options.out.mkdir(parents=True, exist_ok=True)
     makers = find_pairs(options.shared, options.models, options.out / "models")
     kept = options.out / "latency.jsonl"
@@ -127,41 +82,12 @@ def measure(pair: Pair, condition: str, options: argparse.Namespace) -> dict[str
     environment = {**os.environ, **{name: str(options.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}}
     environment[ENVIRONMENT] = str(cache.resolve())
     timed = options.out / f"{pair.name}-{condition}.json"
-    child = [sys.executable, "-m", "benchmarks.latency", str(timed), "--watched", str(time.time()), *words]
+    child = [sys.executable, "-m", "benchmarks.stage_clock", str(timed), str(time.time()), *words]
     done = subprocess.run(child, env=environment, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(words)} ended with exit code {done.returncode}.")
     found: dict[str, Any] = json.loads(timed.read_text(encoding="utf-8"))
     return {"pair": pair.name, "condition": condition, **found, **first_finds(output, found["began"][SEARCH])}
-
-
-def watched(out: Path, words: list[str], started: float) -> None:
-    """Run the command line here and write what its stages took to ``out``."""
-    from diffgen import events
-    from diffgen.cli import main as run
-
-    clock = StageClock((started, 0.0))
-    send = events.Progress.send
-
-    def now() -> tuple[float, float]:
-        return time.time(), processor_seconds(os.getpid())
-
-    def listened(progress: events.Progress, event: events.Event) -> None:
-        # what is prepared at the side is told a second time, by the thread that waits for it
-        mine = threading.current_thread() is threading.main_thread()
-        if mine and isinstance(event, events.StageStarted | events.StageEnded):
-            clock.hear("started" if isinstance(event, events.StageStarted) else "ended", event.name, now())
-        if isinstance(event, events.Answered):
-            clock.began.setdefault(f"answer: {event.stage}", now())
-        send(progress, event)
-
-    events.Progress.send = listened  # type: ignore[assignment, method-assign]  # the command line has no place for a listener
-    code = run(words)
-    clock.end(now())
-    began = {name: [when[0] - started, when[1]] for name, when in clock.began.items()}
-    figures = {"spent": {name: list(both) for name, both in clock.spent.items()}, "began": began}
-    out.write_text(json.dumps({**figures, "exit_code": code}), encoding="utf-8")
-    raise SystemExit(code)
 
 
 def first_finds(run: Path, began: list[float]) -> dict[str, Any]:
@@ -188,7 +114,8 @@ def table(lines: list[dict[str, Any]]) -> str:
         return ""
     names = sorted({name for line in lines for name in line["spent"]}, key=lambda name: _order(name, lines))
     heads = [f"{line['pair']}, {line['condition']}" for line in lines]
-    rows = [f"| | {' | '.join(heads)} |", f"|---|{'---:|' * len(heads)}"]
+    head = [f"| | {' | '.join(heads)} |", f"|---|{'---:|' * len(heads)}"]
+    rows = list(head)
     for name in names:
         cells = [_cell(line["spent"].get(name)) for line in lines]
         rows.append(f"| {name} | {' | '.join(cells)} |")
@@ -205,7 +132,14 @@ def table(lines: list[dict[str, Any]]) -> str:
     for key in ("queries", "triggers"):
         counts = [f"{line[key]:,}" for line in lines]
         rows.append(f"| {key} | {' | '.join(counts)} |")
-    return "Seconds of the clock, in brackets of the processor.\n\n" + "\n".join(rows) + "\n"
+    memory = list(head)
+    for name in names:
+        cells = [_mebibytes(line["highest"].get(name)) for line in lines]
+        memory.append(f"| {name} | {' | '.join(cells)} |")
+    most = [np.max(list(line["highest"].values()), axis=0) for line in lines]
+    memory.append(f"| **highest** | {' | '.join(_mebibytes(list(each)) for each in most)} |")
+    titles = "Seconds of the clock, in brackets of the processor.", "MiB at most: the command + what isolates models."
+    return "\n".join([titles[0], "", *rows, "", titles[1], "", *memory, ""])
 
 
 def _order(name: str, lines: list[dict[str, Any]]) -> float:
@@ -216,6 +150,10 @@ def _order(name: str, lines: list[dict[str, Any]]) -> float:
 
 def _cell(both: list[float] | None) -> str:
     return "" if both is None else f"{both[0]:.1f} ({both[1]:.1f})"
+
+
+def _mebibytes(both: list[float] | None) -> str:
+    return "" if both is None else f"{both[0]:,.0f} + {both[1]:,.0f}"
 
 
 if __name__ == "__main__":

@@ -39,6 +39,27 @@ def processor_seconds(root: int) -> float:
     return sum(table[each][1] for each in _below(root, table))
 
 
+def peaks(root: int) -> tuple[float, float]:
+    """MiB at most since the last call: of a process, resident, and of all that it has started.
+
+    Linux keeps the peak and is told to begin anew. Of those that it has started a page that they share is counted once,
+    so that both can be added.
+    """
+    own = others = 0.0
+    for process in _below(root, _table()):
+        try:
+            status = (_PROC / str(process) / "status").read_text(encoding="utf-8", errors="replace")
+            (_PROC / str(process) / "clear_refs").write_text("5")
+        except OSError:
+            continue  # it has ended since
+        size = _mebibytes(status.splitlines())
+        if process == root:
+            own = size["VmHWM"]
+        elif "VmHWM" in size:  # it has not ended
+            others += _rollup(process).get("Pss", 0.0) + size["VmHWM"] - size["VmRSS"]
+    return own, others
+
+
 def started_by(process: int) -> dict[int, str]:
     """The processes that one has started and that still run, each with its command."""
     found = {}
@@ -112,5 +133,10 @@ def _rollup(process: int) -> dict[str, float]:
         lines = (_PROC / str(process) / "smaps_rollup").read_text().splitlines()[1:]
     except OSError:
         return {}
-    pairs = [line.split() for line in lines]
+    return _mebibytes(lines)
+
+
+def _mebibytes(lines: list[str]) -> dict[str, float]:
+    """Of lines such as ``VmRSS:  1024 kB``."""
+    pairs = [line.split() for line in lines if line.endswith(" kB")]
     return {words[0].rstrip(":"): int(words[1]) / 1024 for words in pairs}

@@ -4,9 +4,9 @@
 
 SHARED and MODELS are as in benchmarks/recognised.py, whose pairs are compared. Each pair is one ``diffgen compare`` in
 this process, whose search, generation by generation, is taken apart by the clock: a second belongs to the innermost
-part of PARTS that runs. What prepares a search and what follows it is not counted. "Forward" is drawing, models and
-jury, the one network that judges pictures by default; beside it the same with the filters. On a GPU
-(``--words "--device cuda"``) each part is waited for.
+part of PARTS that runs in the thread of the search, however many work for it. What prepares a search and what follows
+it is not counted. "Forward" is drawing, models and jury, the one network that judges pictures by default; beside it the
+same with the filters. On a GPU (``--words "--device cuda"``) each part is waited for.
 
 The lines go to OUT/shares.jsonl, the table to OUT/shares.md.
 """
@@ -16,15 +16,16 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks.latency import StageClock
 from benchmarks.recognised_cells import command
 from benchmarks.recognised_pairs import Pair, find_pairs
+from benchmarks.stage_clock import StageClock
 from diffgen.cli import main as diffgen
 from diffgen.features.cells import Cells
 from diffgen.features.jury import Recogniser
@@ -34,20 +35,23 @@ from diffgen.search.asking import Asking
 from diffgen.search.behaviours import Behaviours
 from diffgen.search.diversity import Diversity
 from diffgen.search.loop import SearchLoop
+from diffgen.search.screen import Screen
+from diffgen.search.seed_finds import SeedFinds
 from diffgen.sources.seeds import SeedsSource
 
 PAIRS = ("optimizer", "resnet20-32")
 _REST = "all else"
-# part -> the method whose time it is
-PARTS: dict[str, tuple[type, str]] = {
-    "operators": (SeedsSource, "draw"),
-    "models": (Asking, "about"),
-    "jury": (Recogniser, "read"),
-    "filters": (FilterPipeline, "violation"),
-    "cells": (Cells, "assign"),
-    "near-duplicates and behaviours": (Behaviours, "add"),
-    "clusters": (Diversity, "update"),
-    _REST: (SearchLoop, "generation"),
+# part -> the methods whose time it is
+PARTS: dict[str, tuple[tuple[type, str], ...]] = {
+    "operators": ((SeedsSource, "draw"), (SeedsSource, "previews")),
+    "models": ((Asking, "about"),),
+    "jury": ((Recogniser, "read"),),
+    "filters": ((FilterPipeline, "violation"),),
+    "cells": ((Cells, "assign"),),
+    "near-duplicates and behaviours": ((Behaviours, "add"), (SeedFinds, "alike"), (SeedFinds, "learn")),
+    "clusters": ((Diversity, "update"),),
+    "forest": ((Screen, "_fit"), (Screen, "best")),
+    _REST: ((SearchLoop, "generation"),),
 }
 FORWARD = ("operators", "models", "jury")
 
@@ -63,10 +67,10 @@ class Parts:
     @property
     def seconds(self) -> dict[str, float]:
         """By the clock."""
-        return {name: float(self._clock.spent[name][0]) for name in PARTS}
+        return {name: self._clock.spent[name][0] for name in PARTS}
 
     def __enter__(self) -> Parts:
-        for part, (owner, name) in PARTS.items():
+        for part, (owner, name) in ((part, each) for part, methods in PARTS.items() for each in methods):
             self._before.append((owner, name, owner.__dict__[name]))
             setattr(owner, name, self._timed(part, owner.__dict__[name]))
         return self
@@ -77,7 +81,7 @@ class Parts:
 
     def _timed(self, part: str, method: Any) -> Any:
         def timed(*arguments: Any, **named: Any) -> Any:
-            if part != _REST and not self._inside:
+            if (part != _REST and not self._inside) or threading.current_thread() is not threading.main_thread():
                 return method(*arguments, **named)
             self._hear("started", part)
             try:

@@ -29,13 +29,9 @@ import argparse
 import csv
 import json
 import math
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
-
-# as the command line does; before torch is imported
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import numpy as np
 import torch

@@ -18,12 +18,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from typing import Any
-
-# as the command line does; before torch is imported
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import torch
 

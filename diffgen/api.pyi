@@ -81,6 +81,8 @@ from .workflows.explain import ExplainResult as ExplainResult
 from .workflows.explain import explain as explain
 from .workflows.export import ExportResult as ExportResult
 from .workflows.export import export as export
+from .workflows.export_coco import CocoResult as CocoResult
+from .workflows.export_coco import export_coco as export_coco
 from .workflows.export_dataset import export_dataset as export_dataset
 from .workflows.export_dataset import export_to_store as export_to_store
 from .workflows.export_issue import IssueResult as IssueResult

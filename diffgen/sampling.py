@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from diffgen.types import Int64Array, UInt8Array
@@ -11,6 +13,12 @@ from diffgen.types import Int64Array, UInt8Array
 LARGE_BYTES = 192 * 2**20
 # Fewer say nothing, however large they are.
 _FEWEST = 100
+_AT_ONCE = 2**25  # bytes of pictures
+
+
+def at_once(most: int, image_shape: tuple[int, ...]) -> int:
+    """How many pictures of (C, H, W) are handled at once: ``most`` of small ones, of large ones no more than 32 MiB."""
+    return max(1, min(most, _AT_ONCE // prod(image_shape)))
 
 
 def random_rows(count: int, size: int, *, seed: int = 0) -> Int64Array:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 
 from diffgen.errors import UserError
-from diffgen.events import Progress
 from diffgen.filters.base import Filter
 from diffgen.filters.calibration import Calibration, calibrate
 from diffgen.metrics.counting import ACCEPTED
+from diffgen.sampling import at_once
 from diffgen.types import BoolArray, Float32Array, Int64Array
 from diffgen.wording import percent
 
@@ -34,6 +34,12 @@ class FilterVerdicts:
     thresholds: Float32Array
     scores: Float32Array
     rejected_by: Int64Array
+
+    @classmethod
+    def joined(cls, parts: Sequence[FilterVerdicts]) -> FilterVerdicts:
+        """What the same filters said of several batches, one after the other."""
+        scores, rejected_by = ([getattr(part, name) for part in parts] for name in ("scores", "rejected_by"))
+        return replace(parts[0], scores=np.concatenate(scores), rejected_by=np.concatenate(rejected_by))
 
     @property
     def accepted(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -137,29 +143,26 @@ class FilterPipeline:
         known: Mapping[str, Float32Array] | None = None,
         *,
         batch_size: int = 1024,
-        progress: Progress | None = None,
     ) -> FilterVerdicts:
         """Judge images, one filter after the other: what one rejects no later one is asked about.
 
         Args:
             images: uint8 (N, C, H, W).
             known: scores of filters, by name, that are known already.
-            batch_size: images that are judged at once.
-            progress: draws the bar.
+            batch_size: images that are judged at once, of large ones fewer.
         """
+        batch_size = at_once(batch_size, images.shape[1:])
         scores = np.full((len(images), len(self.filters)), np.nan, dtype=np.float32)
         rejected_by = np.full(len(images), ACCEPTED, dtype=np.int64)
-        with (progress or Progress()).stage("Filtering", total=len(images)) as task:
-            for start in range(0, len(images), batch_size):
-                rows = np.arange(start, min(start + batch_size, len(images)))
-                for index, each in enumerate(self.filters):
-                    told = (known or {}).get(each.name)
-                    own = _scored(each, images[torch.from_numpy(rows)]) if told is None else told[rows]
-                    scores[rows, index] = own
-                    passed = scores[rows, index] >= each.threshold
-                    rejected_by[rows[~passed]] = index
-                    rows = rows[passed]
-                task.reach(min(start + batch_size, len(images)))
+        for start in range(0, len(images), batch_size):
+            rows = np.arange(start, min(start + batch_size, len(images)))
+            for index, each in enumerate(self.filters):
+                told = (known or {}).get(each.name)
+                own = _scored(each, images[torch.from_numpy(rows)]) if told is None else told[rows]
+                scores[rows, index] = own
+                passed = scores[rows, index] >= each.threshold
+                rejected_by[rows[~passed]] = index
+                rows = rows[passed]
         return FilterVerdicts(
             names=tuple(each.name for each in self.filters),
             thresholds=np.asarray([each.threshold for each in self.filters], dtype=np.float32),

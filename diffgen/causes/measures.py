@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special  # scipy.stats takes half a second to import
 
 from diffgen.sampling import random_rows
 from diffgen.types import Float32Array, Int64Array
@@ -74,5 +74,5 @@ class Unseen:
         share = 1 - float(self.weights @ after) / total
         residual = self.weights * ((before - after) - share * before)
         error = float(np.sqrt(count / (count - 1) * (residual**2).sum())) / total
-        reach = float(stats.t.ppf(1 - _ALPHA / (2 * tests), count - 1)) * error
+        reach = float(special.stdtrit(count - 1, 1 - _ALPHA / (2 * tests))) * error
         return max(-1.0, share - reach), share, min(1.0, share + reach)

@@ -16,7 +16,7 @@ _EXAMPLES = """\
 diffgen export runs/mine                     valid triggers into runs/mine-export
 diffgen export runs/mine -o found --all      also those that a filter rejected
 diffgen export runs/mine --dataset finds     all triggers as Parquet: finds/run=mine/*.parquet
-diffgen export runs/mine --dataset s3://me/finds
+diffgen export runs/mine --coco finds        detectors: pictures and boxes as COCO has them
 diffgen export runs/mine --to s3://me/runs   report, figures and parts: s3://me/runs/mine
 diffgen export runs/mine --issue 17          two detectors: pictures, boxes, reproduce.py
 diffgen export runs/mine --for-training set  set/train/CLASS/*.png and set/test/CLASS/*.png
@@ -56,7 +56,10 @@ def add_parser(verbs: Any) -> None:
         metavar="NUMBER",
         help="one find of two detectors as a folder to attach to an issue (default: RUN-issue-NUMBER)",
     )
-    parser.add_argument("--data", metavar="D", help="with --issue: the run's real images, where they have moved")
+    parser.add_argument(
+        "--coco", metavar="FOLDER", help="finds of detectors with boxes, for COCO's readers or FiftyOne"
+    )
+    parser.add_argument("--data", metavar="D", help="with --issue, --coco: real images that have moved")
     parser.add_argument("--force", action="store_true", help="replace an earlier export in that folder")
     model_options.add_last(parser)
 
@@ -68,6 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
         "--dataset": (arguments.dataset, "names its own folder, and takes all triggers"),
         "--to": (arguments.to, "names its own place, and copies the whole run"),
         "--issue": (arguments.issue, "takes one find"),
+        "--coco": (arguments.coco, "names its own folder, and takes distinct valid triggers alone"),
     }
     named = [(option, what) for option, (place, what) in takes.items() if place is not None]
     if len(named) > 1:
@@ -75,8 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
     if named and ((arguments.output is not None and arguments.issue is None) or arguments.all):
         option, what = named[0]
         raise UserError(f"{option} {what}; leave {'--all' if arguments.all else '-o'} out.")
-    if arguments.data is not None and arguments.issue is None:
-        raise UserError("--data goes with --issue; leave it out.")
+    if arguments.data is not None and arguments.issue is None and arguments.coco is None:
+        raise UserError("--data goes with --issue and --coco; leave it out.")
     for each in every_setting(TrainingSetConfig):
         if arguments.for_training is None and getattr(arguments, each.key) is not None:
             raise UserError(f"{each.option} goes with --for-training; leave it out.")
@@ -93,6 +97,10 @@ def run(arguments: argparse.Namespace) -> int:
         specs = model_options.specs_of_run(arguments, run)
         result = api.export_issue(run, arguments.issue, arguments.output, data=arguments.data, options=specs, **given)
         print(f"{result.sentence} {', '.join(result.files)}: {result.folder}")
+    elif arguments.coco is not None:
+        specs = model_options.specs_of_run(arguments, run)
+        result = api.export_coco(run, arguments.coco, data=arguments.data, options=specs, **given)
+        print(f"{result.pictures:,} pictures, {result.known:,} with known boxes: {result.folder}")
     elif arguments.dataset is not None:
         result = api.export_dataset(run, arguments.dataset, **given)
         print(f"{result.rows:,} triggers in {result.parts:,} file{'s' if result.parts > 1 else ''}: {result.folder}")

@@ -187,7 +187,8 @@ def _triggers_of(state: Mapping[str, Any], folder: RunFolder) -> TriggerTable | 
         if "triggers" in state and digest_of(table.hashes) != state["triggers"]:
             return None
         # whether they can be read is to be known before the search goes on from them
-        table.image_column.all()
+        for _ in table.image_column.batches():
+            pass
     except (UserError, KeyError, TypeError, ValueError):
         return None
     return table

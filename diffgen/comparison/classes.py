@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from diffgen.comparison.label_order import namer, names_of_classes, names_tell, shifted
 from diffgen.config import CompareConfig, roles
+from diffgen.config.budget import SMALL
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.metrics.intervals import exact_interval
@@ -19,11 +21,11 @@ from diffgen.sampling import random_rows
 from diffgen.tasks.classification import listed
 from diffgen.types import ImageSet, Int64Array, UInt8Array
 
-_ASKED = 200  # random real images that are asked about
+_ASKED = 200, 64  # random real images that are asked about: of small ones, and of large ones
 _IMAGENET = 1000  # classes; of TensorFlow's nets for them the first value is for the background
 _FEWEST_CLASSES = 2
 _FEW_LABELS = 0.5  # share of the models' classes; with more of them the data is taken for the models' own
-_BACKGROUND_WINS = 0.02  # share of real images; what is the answer to more of them is a class
+_BACKGROUND_WINS = 0.01  # share of real images; what is surely the answer to more of them is a class
 _STRAYS_NAMED = 3
 LABELS_NOT_USED = (
     "The data's labels are not the models' classes and are not used: nothing says which model is right, and limits on "
@@ -134,12 +136,13 @@ def _fits_without(model: BlackBox, images: UInt8Array, known: Int64Array) -> Bac
 
 def _take(model: BlackBox, where: Background, why: str, images: UInt8Array, progress: Progress) -> None:
     model.set_background(where)
-    share = float(model.answers_background(images).mean())
-    if share > _BACKGROUND_WINS:
+    wins = model.answers_background(images)
+    if _too_often(wins):
         raise UserError(
             f"Model {model.name} answers with {model.num_classes + 1:,} values for {model.num_classes:,} classes, and "
-            f"the {where} one, which would be taken for the background and left out, is its answer to {share:.0%} of "
-            f"the real images; give models with the same classes, or say --background {where} if it is the background."
+            f"the {where} one, which would be taken for the background and left out, is its answer to "
+            f"{wins.mean():.0%} of the real images; give models with the same classes, or say --background {where} if "
+            "it is the background."
         )
     progress.say(
         f"Model {model.name} answers with {model.num_classes + 1:,} values for {model.num_classes:,} classes: the "
@@ -159,7 +162,12 @@ def background_smell(model: BlackBox, role: str, data: ImageSet) -> tuple[str, i
         "which is left out, so that its second-best answer counts; its pre-processing probably differs, or the value "
         "stands for a class."
     )
-    return sentence if wins.mean() > _BACKGROUND_WINS else "", int((~wins).sum()), len(wins)
+    return sentence if _too_often(wins) else "", int((~wins).sum()), len(wins)
+
+
+def _too_often(wins: NDArray[np.bool_]) -> bool:
+    """Whether what is the answer to some of the real images, bool (N,), is a class."""
+    return exact_interval(int(wins.sum()), len(wins))[0] > _BACKGROUND_WINS
 
 
 def several_labels(models: Sequence[BlackBox]) -> tuple[str, ...]:
@@ -288,7 +296,7 @@ def _refuse_strays(models: Sequence[BlackBox], data: ImageSet) -> None:
     known = np.flatnonzero(data.labels < classes)
     if len(known) == 0:
         return
-    rows = known[random_rows(len(known), _ASKED)]
+    rows = known[random_rows(len(known), _many_of(data))]
     right = max(int((model.predict(data.images[rows]).argmax(axis=1) == data.labels[rows]).sum()) for model in models)
     if exact_interval(right, len(rows))[0] <= 1 / classes:
         return
@@ -301,7 +309,11 @@ def _refuse_strays(models: Sequence[BlackBox], data: ImageSet) -> None:
     )
 
 
+def _many_of(data: ImageSet) -> int:
+    return _ASKED[prod(data.image_shape) > SMALL]
+
+
 def _sample(data: ImageSet) -> tuple[UInt8Array, Int64Array | None]:
     """Some random real images with their labels."""
-    rows = random_rows(len(data), _ASKED)
+    rows = random_rows(len(data), _many_of(data))
     return data.images[rows], None if data.labels is None else data.labels[rows]

@@ -79,6 +79,24 @@ def named_by_boxes(panel: Panel, data: ImageSet, triggers: TriggerTable, rows: I
     return Reading(np.maximum(named, 0), np.where(recognised, 0, -1).astype(np.float32), recognised)
 
 
+def moved_truth(task: Detection, data: ImageSet, triggers: TriggerTable) -> list[Float32Array | None]:
+    """The known boxes of each trigger where its recipe has brought them, float32 (n, 5); None: nobody knows them.
+
+    Args:
+        task: numbers the classes.
+        data: the real images.
+        triggers: of a run on them.
+    """
+    truth, sides = truth_of(task, data), data.image_shape[1:]
+    origins = [triggers.origin(row) for row in range(len(triggers))]
+    return [
+        None
+        if truth is None or origin.seed in (None, NO_SEED)
+        else moved_boxes(truth[origin.seed], origin.recipe, (sides[0], sides[1]))
+        for origin in origins
+    ]
+
+
 _Boxes = tuple[Float32Array, Float32Array]  # those that are there, and those that may be
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from diffgen.config import CheckConfig, CompareConfig, replace, roles
+from diffgen.config.budget import SMALL
 from diffgen.config.schema import every_setting
 from diffgen.data.resize import LARGEST
 from diffgen.errors import UserError
@@ -22,6 +24,7 @@ from diffgen.types import ImageSet
 _DEFAULT: tuple[str, ...] = ("neighbors", "jury", "ssim")  # cheapest first: what one rejects no other is asked about
 _WITHOUT_JURY = ("reconstruction", "ssim")
 _MILD = ("neighbors", "ssim")  # without a jury, of real images that operators change, and of scenes: nothing is trained
+_WORTH_A_JURY = 1_000  # queries: of two models of 25 ms, which take as long as a jury learns
 _JUDGE = "discriminator"
 _TRAINED_JUDGE = "gan"  # the family whose discriminator is trained where something asks for one and nothing has it
 _SMALLEST_SIDE = 8  # of images that the domain encoder and SSIM can look at
@@ -96,6 +99,18 @@ def uses_auto_encoder(config: CompareConfig, *, jury: bool) -> bool:
     drawing = source_of(config)
     needs = [each.needs for each in filters_named(filter_names(config, jury=jury)).values()]
     return "auto_encoder" in (NOTHING if drawing is None else drawing.needs(config)).union(*needs)
+
+
+def over_before_a_jury(config: CompareConfig, image_shape: tuple[int, int, int]) -> bool:
+    """Whether a search of large pictures is so short that a jury would learn longer, and nothing else asks for one.
+
+    What pictures show is then known from the real images, which operators change mildly. It hangs on no clock and on no
+    cache, so that a run stays repeatable (docs/decisions/068-answers-in-stages.md).
+    """
+    drawing, queries = source_of(config), config.budget.queries
+    mild = drawing is not None and "operators" in drawing.gives(config)
+    asked = config.select or "jury" in (config.filters.names or ())
+    return mild and not asked and queries is not None and queries < _WORTH_A_JURY and prod(image_shape) > SMALL
 
 
 def filter_names(config: CompareConfig, *, jury: bool = True) -> tuple[str, ...]:

@@ -19,10 +19,11 @@ from diffgen.features.base import FeatureExtractor
 from diffgen.filters import FilterPipeline, FilterVerdicts, SsimFilter, filter_warnings
 from diffgen.metrics.counting import CONFIRMED_BATCH, CONFIRMED_SINGLE, UNCONFIRMED
 from diffgen.metrics.geometric_diversity import DRAWS, geometric_diversity, over_equal_subsets
-from diffgen.metrics.pixel_entropy import pixel_entropy
+from diffgen.metrics.pixel_entropy import levels_entropy, levels_of
 from diffgen.models import BlackBox
 from diffgen.models.panel import marked
 from diffgen.runs.figures import Calibration, FilterFigures
+from diffgen.runs.images import ImageColumn
 from diffgen.runs.results import RunResults, counted, many_figures, verdicts_rest_on, write_results
 from diffgen.runs.triggers import TriggerTable
 from diffgen.sampling import random_rows
@@ -55,7 +56,8 @@ def _figures(prepared: Prepared, outcome: SearchOutcome, triggers: TriggerTable)
     classes, names = prepared.models[0].num_classes, class_names(prepared.models, prepared.images)
     confirmed, verdicts = int(triggers.confirmed.sum()), triggers.known
     calibration, apart = pipeline.calibration, real.answers.labels[real.disagreements]
-    distinct = torch.from_numpy(triggers.images[triggers.distinct])
+    distinct = triggers.image_column.chosen(np.flatnonzero(triggers.distinct))
+    reference = ImageColumn.of(prepared.split.reference.numpy())
     filtered = FilterVerdicts(
         tuple(each.name for each in pipeline.filters), calibration.thresholds, verdicts.scores, verdicts.rejected_by
     )
@@ -75,8 +77,8 @@ def _figures(prepared: Prepared, outcome: SearchOutcome, triggers: TriggerTable)
         preflight=real.summary,
         validity=float(triggers.valid.sum() / confirmed) if confirmed else None,
         near_duplicate=config.filters.near_duplicate,
-        geometric_diversity=measure_diversity(prepared.cells.encoder, distinct, prepared.split.reference),
-        shannon_diversity=measure_entropy(distinct, prepared.split.reference),
+        geometric_diversity=measure_diversity(prepared.cells.encoder, distinct, reference),
+        shannon_diversity=measure_entropy(distinct, reference),
         warnings=tuple(filter_warnings(filtered, calibration, asked_in_search=asks_filters_in_search(config))),
         calibration=Calibration(
             false_alarm=calibration.rate,
@@ -211,15 +213,15 @@ SUBSET = 50  # pictures of a draw; published are 1,000, but more than the encode
 _ENCODED = 2_000  # encode at most this many random pictures; the 30 draws of 50 need 1,500
 
 
-def measure_diversity(encoder: FeatureExtractor, found: torch.Tensor, real: torch.Tensor) -> dict[str, Any] | None:
+def measure_diversity(encoder: FeatureExtractor, found: ImageColumn, real: ImageColumn) -> dict[str, Any] | None:
     """Geometric diversity of found pictures and of real images, each over random subsets of one size.
 
     Features are brought to length 1: a picture is then told from others by what it shows, not by how much ink it has,
     and the value is at most 0, which mutually orthogonal features have.
 
     Args:
-        found: uint8 (N, C, H, W), without near-duplicates, of which two would decide over a volume alone.
-        real: uint8 (n, C, H, W).
+        found: without near-duplicates, of which two would decide over a volume alone.
+        real: of the same shape.
 
     Returns:
         JSON values: name of the features, size and number of the draws, and mean and standard deviation over them for
@@ -235,11 +237,12 @@ def measure_diversity(encoder: FeatureExtractor, found: torch.Tensor, real: torc
     return {"features": encoder.name, **_spread(values)}
 
 
-def measure_entropy(found: torch.Tensor, real: torch.Tensor) -> dict[str, Any] | None:
+def measure_entropy(found: ImageColumn, real: ImageColumn) -> dict[str, Any] | None:
     """Shannon diversity of the same pictures, as :func:`measure_diversity` gives it, in nats; without ``features``."""
     if min(len(found), len(real)) < SUBSET:
         return None
-    return _spread(over_equal_subsets([found.numpy(), real.numpy()], pixel_entropy, size=SUBSET))
+    counts = [np.concatenate([levels_of(batch) for batch in each.batches()]) for each in (found, real)]
+    return _spread(over_equal_subsets(counts, levels_entropy, size=SUBSET))
 
 
 def _spread(values: NDArray[np.float64]) -> dict[str, Any]:
@@ -250,8 +253,8 @@ def _spread(values: NDArray[np.float64]) -> dict[str, Any]:
     return {"size": SUBSET, "draws": DRAWS, **figures}
 
 
-def _directions(encoder: FeatureExtractor, images: torch.Tensor) -> NDArray[np.float64]:
+def _directions(encoder: FeatureExtractor, images: ImageColumn) -> NDArray[np.float64]:
     """float64 (N or fewer, d): features of length 1 of images drawn at random."""
-    rows = random_rows(len(images), _ENCODED)
-    features = encoder.encode(images[torch.from_numpy(rows)]).double()
+    drawn = images.chosen(random_rows(len(images), _ENCODED))
+    features = torch.cat([encoder.encode(torch.from_numpy(batch)) for batch in drawn.batches()]).double()
     return np.asarray(torch.nn.functional.normalize(features, dim=1).cpu().numpy())

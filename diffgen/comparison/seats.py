@@ -46,14 +46,23 @@ def take_seats(
             f"{listed(refused)} {'is' if len(refused) == 1 else 'are'} for classifiers, and the models are for "
             f"{task.name}; leave {'it' if len(refused) == 1 else 'them'} out."
         )
-    names = task.classes
-    shown = listed(names) if len(names) <= _CLASSES_NAMED else f"{', '.join(names[:_CLASSES_NAMED])} and more"
+    names, known = task.classes, images.class_names or ()
+    if images.boxes is not None and known and not set(known) & set(names):
+        raise UserError(
+            f"The boxes of {images.source} are of {_some(known)}, and the models have none of these classes "
+            f"({_some(names)}); name the models' classes with --class-names, or give the pictures without their boxes."
+        )
+    shown = _some(names)
     progress.say(
         f"Task: {task.name}, as the models' outputs show (--task); {len(names):,} "
         f"{'class' if len(names) == 1 else 'classes'} ({shown}); {task.rule}."
     )
     labels = config.data_labels if images.labels is None else "ignore"
     return members, replace(config, task=replace(config.task, name=task.name), data_labels=labels)
+
+
+def _some(names: Sequence[str]) -> str:
+    return listed(names) if len(names) <= _CLASSES_NAMED else f"{', '.join(names[:_CLASSES_NAMED])} and more"
 
 
 def only_classifiers(models: Sequence[BlackBox], what: str) -> None:

@@ -20,7 +20,14 @@ from diffgen.comparison.operator_curves import write_operator_curves
 from diffgen.comparison.plan import Learned, Plan, Prepared
 from diffgen.comparison.preflight import RealAnswers, inspect_real_images, silences_since
 from diffgen.comparison.probable_cause import cause_of, name_cause
-from diffgen.comparison.requirements import check_jury, check_seeds, filter_names, needs_of, uses_auto_encoder
+from diffgen.comparison.requirements import (
+    check_jury,
+    check_seeds,
+    filter_names,
+    needs_of,
+    over_before_a_jury,
+    uses_auto_encoder,
+)
 from diffgen.comparison.results import write_outcome
 from diffgen.comparison.same_models import check_same_models, drifts
 from diffgen.comparison.technique_run import SearchOutcome, real_images, run_search, screen_that_pays, try_out_technique
@@ -184,6 +191,9 @@ def without_jury(plan: Plan) -> PreparedJury | None:
     missing = NO_JURY_WITHOUT_LABELS if plan.config.data_labels == "ignore" else why_no_jury(plan.split)
     if (panel := panel_of(plan.models)) is not None:
         missing = panel.task.no_jury
+    if not missing and over_before_a_jury(plan.config, plan.images.image_shape):
+        asked = count_of(plan.config.budget.queries or 0, "query", "queries")
+        missing = f"No jury: of large pictures one learns longer than a search of {asked} takes."
     if not missing:
         return None
     check_jury(plan.config, why_no_jury_of(missing))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ import torch
 from diffgen.events import Progress
 from diffgen.features.cells import Cells
 from diffgen.features.jury import Reading, Recogniser
-from diffgen.filters import FilterPipeline, RecognitionFilter
+from diffgen.filters import FilterPipeline, FilterVerdicts, RecognitionFilter
 from diffgen.metrics.counting import (
     CONFIRMED_BATCH,
     CONFIRMED_SINGLE,
@@ -19,9 +20,10 @@ from diffgen.metrics.counting import (
     UNCONFIRMED,
     is_valid,
 )
-from diffgen.metrics.near_duplicates import near_duplicate_of
+from diffgen.metrics.near_duplicates import DistinctPictures
 from diffgen.models import BlackBox
 from diffgen.origins import NO_SEED
+from diffgen.runs.images import ImageColumn
 from diffgen.runs.triggers import UNKNOWN_LABEL, UNNAMED, TriggerTable, Verdicts
 from diffgen.tasks.classification import widest_gap
 from diffgen.types import BoolArray, Float32Array, Int64Array
@@ -29,7 +31,6 @@ from diffgen.types import BoolArray, Float32Array, Int64Array
 PICTURES_A_BEHAVIOUR = 5  # at most
 _BEHAVIOURS_SHOWN = 60  # of each verdict
 _IN_FULL = 24  # of each verdict, with more pictures than one, where there is a jury
-_SHOWN_AT_ONCE = 2048  # pictures that the jury is shown before the progress bar moves
 _ODD_BATCH = 61  # images at once where there are too many to ask one by one; no batch size that the search uses
 
 
@@ -72,11 +73,17 @@ def judge_triggers(
     Returns:
         the triggers with verdicts.
     """
-    tensor, labels = torch.from_numpy(triggers.images), triggers.labels
-    reading = _read(recogniser, tensor, seed_labels(triggers.seeds, taught_labels), progress)
-    known = None if reading is None else {RecognitionFilter.name: reading.certainty}
-    filtered = pipeline.apply(tensor, known, progress=progress)
-    which, repeats = cells.assign(tensor), _repeats(triggers, filtered.accepted, near_duplicate)
+    column, labels = triggers.image_column, triggers.labels
+    reading = _read(recogniser, column, seed_labels(triggers.seeds, taught_labels), progress)
+    parts, which = list[FilterVerdicts](), np.empty(len(triggers), dtype=np.int64)
+    with progress.stage("Filtering", total=len(triggers)) as task:
+        for some, images in _batches(column):
+            known = None if reading is None else {RecognitionFilter.name: reading.certainty[some]}
+            parts.append(pipeline.apply(images, known))
+            which[some] = cells.assign(images)
+            task.reach(some.stop)
+    filtered = FilterVerdicts.joined(parts)
+    repeats = _repeats(triggers, filtered.accepted, near_duplicate)
     if recogniser is None and read_origins is not None:
         with progress.stage("Asking what the real images show"):
             reading = read_origins(triggers, np.flatnonzero(filtered.accepted & (repeats == np.arange(len(triggers)))))
@@ -98,14 +105,15 @@ def judge_triggers(
     order = _order(triggers.judged(verdicts))
     single, rest = order[:verify_limit], order[verify_limit:]
     with progress.stage("Asking again, one image at a time", total=len(single)) as task:
-        for row in single:
-            if _same_answers(models, tensor[row : row + 1], labels[row : row + 1])[0]:
+        pictures = column.chosen(single).batches()
+        for row, picture in zip(single.tolist(), chain.from_iterable(pictures), strict=True):
+            if _same_answers(models, torch.from_numpy(picture[None]), labels[row : row + 1])[0]:
                 confirmed[row] = CONFIRMED_SINGLE
             task.advance()
     with progress.stage("Asking again, in batches", total=len(rest)) as task:
         for start in range(0, len(rest), _ODD_BATCH):
             rows = rest[start : start + _ODD_BATCH]
-            same = _same_answers(models, tensor[torch.from_numpy(rows)], labels[rows])
+            same = _same_answers(models, torch.from_numpy(column.at(rows)), labels[rows])
             confirmed[rows[same]] = CONFIRMED_BATCH
             task.advance(len(rows))
     verdicts, valid = replace(verdicts, confirmed=confirmed), is_valid(confirmed, filtered.rejected_by)
@@ -115,7 +123,7 @@ def judge_triggers(
 
 
 def _read(
-    recogniser: Recogniser | None, images: torch.Tensor, labels: Int64Array | None, progress: Progress
+    recogniser: Recogniser | None, images: ImageColumn, labels: Int64Array | None, progress: Progress
 ) -> Reading | None:
     """What the jury says of the pictures, in the light of the labels of the real images that they were made from.
 
@@ -126,10 +134,9 @@ def _read(
         return None if labels is None else Reading(labels, nothing, labels != UNKNOWN_LABEL)
     with progress.stage("Asking the jury", total=len(images)) as task:
         parts = list[Reading]()
-        for start in range(0, max(1, len(images)), _SHOWN_AT_ONCE):
-            some = slice(start, start + _SHOWN_AT_ONCE)
-            parts.append(recogniser.read(images[some], None if labels is None else labels[some]))
-            task.reach(min(start + _SHOWN_AT_ONCE, len(images)))
+        for some, pictures in _batches(images):
+            parts.append(recogniser.read(pictures, None if labels is None else labels[some]))
+            task.reach(some.stop)
     return Reading(
         np.concatenate([each.named for each in parts]),
         np.concatenate([each.certainty for each in parts]),
@@ -140,8 +147,18 @@ def _read(
 def _repeats(triggers: TriggerTable, valid: BoolArray, near_duplicate: float) -> Int64Array:
     """int64 (N,): see :func:`diffgen.metrics.counting.is_distinct`, where the triggers ``valid`` are."""
     rows, found = np.flatnonzero(valid), np.full(len(triggers), NOT_VALID, dtype=np.int64)
-    found[rows] = rows[near_duplicate_of(triggers.images[rows], triggers.labels[rows], threshold=near_duplicate)]
+    pictures = DistinctPictures(near_duplicate)
+    for some, images in _batches(triggers.image_column.chosen(rows)):
+        found[rows[some]] = pictures.add(images.numpy(), triggers.labels[rows[some]], rows[some])
     return found
+
+
+def _batches(images: ImageColumn) -> Iterator[tuple[slice, torch.Tensor]]:
+    """All images in their order, uint8 (n, C, H, W), and where they stand; of no image one batch of none."""
+    first = 0
+    for batch in images.batches() if len(images) else [images.at(np.empty(0, dtype=np.int64))]:
+        yield slice(first, first + len(batch)), torch.from_numpy(batch)
+        first += len(batch)
 
 
 def _order(triggers: TriggerTable) -> Int64Array:

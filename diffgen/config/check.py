@@ -19,6 +19,7 @@ GROSS_DISAGREEMENT = 0.01  # share of the real images without labels that the ba
 GROSS_REGRESSION_FAULTS = 0.1  # share of the labelled real images
 GROSS_BOXES = 0.01  # share of the boxes that a detector reports where nobody knows what is there
 GROSS_MAPS = 0.05  # share of the pixels of maps, or of the classes of pictures
+GROSS_BOX_SHIFT = 0.01  # of a box's side: where all boxes lie beside those of the base
 GROSS_VARIATION_FAULTS = 0.15  # share of the random variations that the base gets right and the candidate wrong
 
 

@@ -51,8 +51,12 @@ def shrunk(images: torch.Tensor, largest: int = LARGEST_SIDE) -> torch.Tensor:
     if images.is_floating_point():
         return F.adaptive_avg_pool2d(images, sides)
     # few at once: as floats they are four times as large, and a large set does not fit the processor's cache
-    parts = images.split(max(1, _AT_ONCE // math.prod(images.shape[1:])))
-    return torch.cat([F.adaptive_avg_pool2d(part.to(torch.float32), sides) for part in parts])
+    size = max(1, _AT_ONCE // math.prod(images.shape[1:]))
+    # into memory that is there: what is kept between two large pieces of memory keeps the one from being used again
+    small = torch.empty((*images.shape[:-2], *sides), dtype=torch.float32, device=images.device)
+    for part, into in zip(images.split(size), small.split(size), strict=True):
+        into.copy_(F.adaptive_avg_pool2d(part.to(torch.float32), sides))
+    return small
 
 
 def shrunk_by_products(images: torch.Tensor, image_shape: tuple[int, int, int]) -> torch.Tensor:

@@ -8,10 +8,11 @@ from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
+from scipy import special  # scipy.stats takes half a second to import
 
 from diffgen.gate.average_precision import drop_interval, mean_average_precision
-from diffgen.gate.measurements import Share, points
-from diffgen.metrics.intervals import clustered_interval
+from diffgen.gate.measurements import Share, percent, points
+from diffgen.metrics.intervals import CONFIDENCE, clustered_interval
 from diffgen.tasks.detection import GAINED, LOST, MOVED, NONE, RENAMED, VALUES, Detection
 from diffgen.types import Float32Array, Int64Array
 
@@ -97,6 +98,81 @@ class PrecisionDrop(Share):
         return f"{points(self.share)} (mAP {100 * self.base:.1f}, now {100 * self.candidate:.1f})"
 
 
+@dataclass(frozen=True)
+class ErrorRise(Share):
+    """How many more mistakes the candidate makes at the threshold, of ``of`` that the base can be right or wrong about.
+
+    These are the boxes that it reports and the objects that it misses. A box that is no object is one mistake, and so
+    is an object that is missed, or found as one of another class.
+
+    Attributes:
+        base, candidate: mistakes of each.
+        low, high: ends of the interval, -1..1; boxes of one picture are no independent ones.
+    """
+
+    base: int
+    candidate: int
+    of: int
+    low: float
+    high: float
+    noun: ClassVar[tuple[str, str]] = ("box", "boxes")
+
+    def _possible(self) -> bool:
+        return self.base <= self.of
+
+    @property
+    def share(self) -> float:
+        return (self.candidate - self.base) / self.of if self.of else 0.0
+
+    def interval_on(self, of: int) -> tuple[float, float]:
+        """Those on the boxes that there are."""
+        return self.low, self.high
+
+    @property
+    def text(self) -> str:
+        return f"{points(self.share)} ({self.base:,} mistakes in {self.of:,} boxes, now {self.candidate:,})"
+
+
+@dataclass(frozen=True)
+class BoxShift(Share):
+    """Where the candidate has the boxes that both report, the mean of ``of`` pictures.
+
+    Attributes:
+        right, down: in shares of the width and of the height of a box, -1..1.
+        reach: half of the interval of either.
+    """
+
+    right: float
+    down: float
+    reach: float
+    of: int
+    in_points: ClassVar[bool] = False
+    noun: ClassVar[tuple[str, str]] = ("picture", "pictures")
+
+    def _possible(self) -> bool:
+        return self.reach >= 0
+
+    @property
+    def share(self) -> float:
+        """The larger one of the two, 0..1."""
+        return max(abs(self.right), abs(self.down))
+
+    def interval_on(self, of: int) -> tuple[float, float]:
+        """That on the pictures that there are."""
+        return max(0.0, self.share - self.reach), min(1.0, self.share + self.reach)
+
+    @property
+    def text(self) -> str:
+        across, along = "right" if self.right >= 0 else "left", "down" if self.down >= 0 else "up"
+        return f"{percent(abs(self.right))} of the width {across}, {percent(abs(self.down))} of the height {along}"
+
+
+def _reach(squares: float, pictures: int) -> float:
+    """Half of the 95 % interval of a mean over pictures, from the sum of the squares of their distances to it."""
+    error = np.sqrt(squares / (pictures * (pictures - 1)))
+    return float(special.stdtrit(pictures - 1, (1 + CONFIDENCE) / 2) * error)
+
+
 def _design_effect(found: Int64Array, of: Int64Array) -> float:
     """How many things are worth one, as those of a picture are alike: variance of a ratio over that of a share.
 
@@ -148,6 +224,39 @@ class BoxAnswers:
     def moved(self) -> BoxRate:
         """Boxes of the base that the candidate has elsewhere."""
         return self._rate(MOVED)
+
+    def shift(self) -> BoxShift | None:
+        """None where fewer than two pictures have boxes that both report."""
+        shifts = self.task.shifts(self.answers).astype(np.float64)
+        shifts = shifts[np.isfinite(shifts[:, 0])]
+        if len(shifts) < 2:
+            return None
+        mean = shifts.mean(axis=0)
+        reach = _reach(np.square(shifts - mean).sum(axis=0).max(), len(shifts))
+        return BoxShift(float(mean[0]), float(mean[1]), reach, len(shifts))
+
+    def error_rise(self) -> ErrorRise | None:
+        """None without known boxes."""
+        pictures = len(self.answers)
+        if self.truth is None or not any(map(len, self.truth)) or pictures < 2:
+            return None
+        most = max(self.answers.shape[2] // VALUES, *map(len, self.truth))
+        # what an object is and what a model reports are held against each other as two models are
+        both = np.tile(np.array([0, 0, 0, 0, 0, -1], dtype=np.float32), (2, pictures, 2, most, 1))
+        for model, said in enumerate(np.moveaxis(self.answers.reshape(pictures, 2, -1, VALUES), 1, 0)):
+            both[model, :, 1, : said.shape[1]] = said
+        for row, objects in enumerate(self.truth):
+            both[:, row, 0, : len(objects)] = np.insert(objects, 4, 1, axis=1)
+        counts = [self.task.counts(each.reshape(pictures, 2, -1)) for each in both]
+        base, candidate = (each[:, [LOST, GAINED, RENAMED]].sum(axis=1) for each in counts)
+        of = counts[0][:, LOST] + counts[0][:, -1]
+        more, boxes = candidate - base, int(of.sum())
+        share = int(more.sum()) / boxes
+        # no surer than if one picture alone had one mistake more
+        squares = max(1.0, float(np.square(more - share * of).sum()))
+        reach = _reach(squares, pictures) * pictures / boxes
+        low, high = (float(np.clip(end, -1, 1)) for end in (share - reach, share + reach))
+        return ErrorRise(int(base.sum()), int(candidate.sum()), boxes, low, high)
 
     def precision_drop(self) -> PrecisionDrop | None:
         """None without known boxes."""

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from diffgen.config.check import GROSS_ACCURACY_DROP, GROSS_BOXES, GROSS_MAPS, GROSS_REGRESSION_FAULTS, Limits
+from diffgen.config.check import (
+    GROSS_ACCURACY_DROP,
+    GROSS_BOX_SHIFT,
+    GROSS_BOXES,
+    GROSS_MAPS,
+    GROSS_REGRESSION_FAULTS,
+    Limits,
+)
 from diffgen.gate import rules
 from diffgen.gate.answers import Answers
-from diffgen.gate.boxes import BoxAnswers, BoxRate, PrecisionDrop
+from diffgen.gate.boxes import BoxAnswers, BoxRate, BoxShift, ErrorRise, PrecisionDrop
 from diffgen.gate.maps import ClassRate, MapAnswers, MapDistance, PixelRate
 from diffgen.gate.measurements import Measurement
 from diffgen.gate.rules import Condition, Criterion
@@ -18,8 +25,7 @@ from diffgen.gate.values import GateValues
 def _of_boxes() -> Iterator[Criterion]:
     """What detectors are held to; of classifiers nothing of it is measured.
 
-    Where nobody knows the boxes, one of a hundred that is lost, gained, renamed or moved is gross, as other labels are.
-    Where they are known, the precision decides, but that knows no threshold: then one of ten is gross.
+    Why these rules: docs/decisions/070-what-known-boxes-decide.md.
     """
 
     def measured(measure: Callable[[BoxAnswers], Measurement | None]) -> Callable[[Answers], Measurement | None]:
@@ -32,6 +38,21 @@ def _of_boxes() -> Iterator[Criterion]:
         ("moved_boxes", "boxes that it moves", BoxAnswers.moved, ""),
     ):
         yield Criterion(name, title, BoxRate, measured(measure), limit=limit, default=GROSS_BOXES, rule=_boxes)
+    yield Criterion(
+        "box_shift",
+        "where it has the boxes that both report, on the whole",
+        BoxShift,
+        measured(BoxAnswers.shift),
+        default=GROSS_BOX_SHIFT,
+    )
+    yield Criterion(
+        "box_error_rise",
+        "rise of wrong and missed boxes at the threshold",
+        ErrorRise,
+        measured(BoxAnswers.error_rise),
+        default=GROSS_ACCURACY_DROP,
+        rule=_mistakes,
+    )
     yield Criterion(
         "map_drop",
         "drop of the mean average precision on real images",
@@ -80,10 +101,18 @@ def _of_detectors(criterion: Criterion, values: GateValues, limits: Limits) -> I
 
 
 def _boxes(criterion: Criterion, values: GateValues, limits: Limits) -> Iterator[Condition]:
+    """One of a hundred is gross where nobody knows the boxes, as other labels are; one of ten where they are known."""
     known = values["map_drop"] is not None
     yield from _of_detectors(
         replace(criterion, default=GROSS_REGRESSION_FAULTS) if known else criterion, values, limits
     )
+
+
+def _mistakes(criterion: Criterion, values: GateValues, limits: Limits) -> Iterator[Condition]:
+    """Who allows a larger drop of the precision, or more lost boxes, means this, too."""
+    allowed = max(limits.max_map_drop or 0.0, limits.max_lost or 0.0)
+    by = "as limited" if allowed > GROSS_ACCURACY_DROP else "by default"
+    yield from rules.gross(criterion.name, values[criterion.name], max(GROSS_ACCURACY_DROP, allowed), by)
 
 
 OF_BOXES, OF_MAPS = tuple(_of_boxes()), tuple(_of_maps())

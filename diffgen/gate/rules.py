@@ -216,8 +216,8 @@ class Criterion:
 
     def measured_on(self, answers: Answers) -> Measurement | None:
         """The measurement, where the images have what it needs."""
-        known = answers.labels is not None or (answers.boxes is not None and answers.boxes.truth is not None)
-        known |= answers.maps is not None  # which have limits of their own
+        # boxes and maps have limits of their own
+        known = any(each is not None for each in (answers.labels, answers.boxes, answers.maps))
         if (
             self.measure is None
             or (self.needs == "no labels" and known)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import scipy  # imports scipy.stats, which takes half a second, when it is first asked for
 from numpy.typing import NDArray
+from scipy import special  # scipy.stats takes half a second to import
 
 from diffgen.metrics.intervals import CONFIDENCE
 from diffgen.types import Float32Array, Int64Array
@@ -70,5 +70,5 @@ def _mean_interval(differences: NDArray[np.float64]) -> tuple[float, float]:
     total = len(differences) + 2
     middle = float(differences.sum()) / total
     error = math.sqrt((float((differences**2).sum()) + 1) - total * middle**2) / total
-    reach = float(scipy.stats.norm.ppf((1 + CONFIDENCE) / 2)) * error
+    reach = float(special.ndtri((1 + CONFIDENCE) / 2)) * error
     return max(-1.0, middle - reach), min(1.0, middle + reach)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import scipy  # imports scipy.stats, which takes half a second, when it is first asked for
 from numpy.typing import NDArray
+from scipy import special  # scipy.stats takes half a second to import
 
 from diffgen.types import Int64Array
 
@@ -25,10 +25,7 @@ def exact_interval(count: int, of: int) -> tuple[float, float]:
         count: how many of them.
         of: size of the random sample; 0 gives (0, 1), since nothing is known.
     """
-    if of == 0:
-        return 0.0, 1.0
-    found = scipy.stats.binomtest(count, of).proportion_ci(CONFIDENCE, method="exact")
-    return float(found.low), float(found.high)
+    return clustered_interval(count, of, 1)
 
 
 def clustered_interval(count: float, of: float, design_effect: float) -> tuple[float, float]:
@@ -45,8 +42,8 @@ def clustered_interval(count: float, of: float, design_effect: float) -> tuple[f
     if of <= 0:
         return 0.0, 1.0
     found, total, tail = count / design_effect, of / design_effect, (1 - CONFIDENCE) / 2
-    low = 0.0 if count <= 0 else float(scipy.stats.beta.ppf(tail, found, total - found + 1))
-    high = 1.0 if count >= of else float(scipy.stats.beta.ppf(1 - tail, found + 1, total - found))
+    low = 0.0 if count <= 0 else float(special.betaincinv(found, total - found + 1, tail))
+    high = 1.0 if count >= of else float(special.betaincinv(found + 1, total - found, 1 - tail))
     return low, high
 
 
@@ -65,7 +62,7 @@ def paired_difference_interval(only_first: int, only_second: int, of: int) -> tu
     first, second, total = only_first + 0.5, only_second + 0.5, of + 2
     middle = (first - second) / total
     error = math.sqrt((first + second) - (first - second) ** 2 / total) / total
-    reach = float(scipy.stats.norm.ppf((1 + CONFIDENCE) / 2)) * error
+    reach = float(special.ndtri((1 + CONFIDENCE) / 2)) * error
     return max(-1.0, middle - reach), min(1.0, middle + reach)
 
 
@@ -86,7 +83,7 @@ def simultaneous_paired_intervals(
     first, second, total = only_first + 0.5, only_second + 0.5, of + 2.0
     middle = (first - second) / total
     error = np.sqrt((first + second) - (first - second) ** 2 / total) / total
-    reach = float(scipy.stats.norm.isf((1 - CONFIDENCE) / (2 * among))) * error
+    reach = float(special.ndtri(1 - (1 - CONFIDENCE) / (2 * among))) * error
     return np.maximum(middle - reach, -1.0), np.minimum(middle + reach, 1.0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,6 +13,7 @@ from diffgen.types import Float32Array, Int64Array, UInt8Array
 
 _THUMBNAIL = 16  # longest side, pixels
 _CHUNK = 4096  # images that are made thumbnails of at once
+_AT_ONCE = 2**22  # values that are floats at once
 _BLOCK = 512  # images that are compared with all kept ones at once
 
 
@@ -144,7 +146,10 @@ def directions_of(images: UInt8Array) -> Float32Array:
     """
     _, _, height, width = images.shape
     factor = max(2, -(-max(height, width) // _THUMBNAIL)) if min(height, width) >= 2 else 1
-    small = F.avg_pool2d(torch.from_numpy(images).to(torch.float32), factor, ceil_mode=True).flatten(1)
+    small = torch.empty(len(images), images.shape[1] * -(-height // factor) * -(-width // factor))
+    size = max(1, _AT_ONCE // math.prod(images.shape[1:]))  # as floats they are four times as large
+    for part, into in zip(torch.from_numpy(images).split(size), small.split(size), strict=True):
+        into.copy_(F.avg_pool2d(part.to(torch.float32), factor, ceil_mode=True).flatten(1))
     centred = small - small.mean(dim=1, keepdim=True)
     length = torch.linalg.vector_norm(centred, dim=1, keepdim=True)
     plain = torch.zeros_like(centred)

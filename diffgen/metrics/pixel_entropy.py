@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from diffgen.types import UInt8Array
+from diffgen.types import Int64Array, UInt8Array
 
 
 def pixel_entropy(images: UInt8Array) -> float:
@@ -19,7 +19,18 @@ def pixel_entropy(images: UInt8Array) -> float:
     Returns:
         nats; 0 for no images and for black ones.
     """
-    levels = np.bincount(images.reshape(-1), minlength=256).astype(np.float64)
+    return levels_entropy(levels_of(images))
+
+
+def levels_of(images: UInt8Array) -> Int64Array:
+    """int64 (N, 256): how many pixels of each image have each value."""
+    counts = [np.bincount(image.reshape(-1), minlength=256) for image in images]
+    return np.array(counts, dtype=np.int64).reshape(len(images), 256)
+
+
+def levels_entropy(counts: Int64Array) -> float:
+    """:func:`pixel_entropy` of images that were counted by :func:`levels_of`."""
+    levels = counts.sum(axis=0).astype(np.float64)
     total = float(levels @ np.arange(256))
     if total == 0:
         return 0.0

@@ -293,7 +293,7 @@ class BlackBox(ABC):
         self.preprocessing = replace(self.preprocessing, layout=layout, outputs=self._kind)
         self._columns = raw.shape[1]
         self._all_names = self._all_names or self.own_class_names
-        if self._background_is_said:
+        if self.background_said:
             self.set_background(next(each for each in _BACKGROUNDS if each == self._said.background))
         elif self.background_named:
             self.set_background(background_in(self._all_names))
@@ -302,8 +302,10 @@ class BlackBox(ABC):
             self.set_background("first" if tensorflows else "none")
 
     @property
-    def _background_is_said(self) -> bool:
-        return self._said.background in _BACKGROUNDS
+    def background_said(self) -> bool:
+        """Whether somebody has said which of the values is for the background; of a detector, class names may, too."""
+        named = self.detects and background_in(self._all_names) != "none"
+        return named or self._said.background in _BACKGROUNDS
 
     @property
     def values(self) -> int:
@@ -314,12 +316,12 @@ class BlackBox(ABC):
     def background_named(self) -> bool:
         """Whether a class name says which of the values is for the background, and nobody else does."""
         named = len(self._all_names) == self._columns and background_in(self._all_names) != "none"
-        return named and not self._background_is_said and self._columns > _FEWEST_CLASSES
+        return named and not self.background_said and self._columns > _FEWEST_CLASSES
 
     @property
     def background_open(self) -> bool:
         """Whether nobody has said, and no class name says, which of the values is for the background."""
-        return self.classifies and not self._background_is_said and not self.background_named
+        return self.classifies and not self.background_said and not self.background_named
 
     def set_background(self, where: Background) -> None:
         """Leave out the first or the last of a prepared model's values, which is for none of the classes; or none.

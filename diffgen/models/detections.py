@@ -18,13 +18,12 @@ from diffgen.models.detector_heads import (
     HEADS,
     Candidates,
     Head,
-    Outputs,
     check_count,
     find_head,
-    named_outputs,
 )
 from diffgen.models.inputs import PixelTransform
 from diffgen.models.maps import looks_like_maps
+from diffgen.models.named_outputs import Outputs, named_outputs
 from diffgen.models.outputs import NO_BOX
 from diffgen.types import Float32Array
 

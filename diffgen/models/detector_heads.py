@@ -22,29 +22,24 @@ Coordinates are pixels of the network's input, or shares of it; which, the value
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any, TypeAlias, get_args
+from typing import TypeAlias, get_args
 
-import numpy as np
 import torch
 
 from diffgen.config.models import HeadKind
 from diffgen.errors import UserError
+from diffgen.models.named_outputs import PARTS_OF_ONE, Outputs, named_outputs
 from diffgen.models.wording import counted
 
 HEADS: tuple[HeadKind, ...] = get_args(HeadKind)
 # Of the others diffgen suppresses what overlaps; a DETR gives each object once.
 _FINISHED: frozenset[HeadKind] = frozenset({"end-to-end", "ssd", "torchvision", "detections", "rt-detr", "detr"})
 
-Outputs: TypeAlias = dict[str, torch.Tensor]
 Size: TypeAlias = tuple[int, int]
 _PARTS = re.compile(r"(\d+)\.(boxes|scores|labels)")
-_PARTS_OF_ONE = ("boxes", "scores", "labels")
-_ROLES = {"boxes": "boxes", "xyxy": "boxes", "scores": "scores", "confidence": "scores", "labels": "labels"}
-_ROLES |= {"class_id": "labels", "classes": "labels"}
-_OWN_NAMES = ("xyxy", "confidence", "class_id")  # of supervision.Detections
 _STRIDES = (4, 8, 16, 32, 64)
 _SHARES_UPTO = 2.0  # a coordinate that is a share of a side; boxes may reach beyond the picture
 _NO_SCORE = 1e-3  # by which rounding leaves [0, 1]
@@ -159,23 +154,22 @@ class Head:
         return boxes, scores
 
     def _rows(self, outputs: Outputs, count: int) -> list[Candidates]:
+        table = outputs[self.roles["rows"]].float()
         if "labels" in self.roles:
-            dets, labels = outputs[self.roles["rows"]].float(), outputs[self.roles["labels"]].float()
-            table = torch.cat([_with_batch(dets, 3), _with_batch(labels, 2)[..., None]], dim=2)
+            labels = _with_batch(outputs[self.roles["labels"]].float(), 2)
+            each = list(torch.cat([_with_batch(table, 3), labels[..., None]], dim=2))
+        elif self.batched:
+            each = [table[table[:, 0].round() == i][:, [1, 2, 3, 4, 6, 5]] for i in range(count)]
         else:
-            table = outputs[self.roles["rows"]].float()
-            if self.batched:
-                own = [table[table[:, 0].round() == i][:, [1, 2, 3, 4, 6, 5]] for i in range(count)]
-                return [Candidates(rows[:, :4], rows[:, 4], rows[:, 5]) for rows in own]
-            table = _with_batch(table, 3)
-        return [Candidates(rows[:, :4], rows[:, 4], rows[:, 5]) for rows in table]
+            each = list(_with_batch(table, 3))
+        return [Candidates(rows[:, :4], rows[:, 4], rows[:, 5]) for rows in each]
 
     def _of_one(self, outputs: Outputs, number: int) -> Candidates:
         if self.roles:
             parts = {role: _with_batch(outputs[key], 3 if role == "boxes" else 2)[number]
                      for role, key in self.roles.items()}  # fmt: skip
         else:
-            parts = {role: outputs[f"{number}.{role}"] for role in _PARTS_OF_ONE if f"{number}.{role}" in outputs}
+            parts = {role: outputs[f"{number}.{role}"] for role in PARTS_OF_ONE if f"{number}.{role}" in outputs}
         boxes = parts["boxes"].reshape(-1, 4).float()
         # a detector of one class may leave its number out, and one that only says what is there its scores
         scores, labels = (
@@ -199,56 +193,7 @@ def _article(noun: str) -> str:
     return "an" if noun.startswith(("a", "e", "i", "o", "u", "ssd", "rt")) else "a"
 
 
-# -- outputs by name -------------------------------------------------------------------------------------------------
-
-
-def named_outputs(answer: object) -> Outputs:
-    """Everything that a model gave as tensors by name: a single one as "", parts of a tuple or list by their number.
-
-    What belongs to the image i becomes "i.boxes", "i.scores" and "i.labels".
-
-    Args:
-        answer: a tensor, or mappings, tuples and lists of them; in a list also arrays (n, 6), or objects with ``xyxy``,
-            ``confidence`` and ``class_id``, one for each image.
-    """
-    found: Outputs = {}
-    _collect(answer, "", found)
-    return found
-
-
-def _collect(answer: object, place: str, found: Outputs) -> None:
-    if isinstance(answer, torch.Tensor | np.ndarray):
-        found[place] = torch.as_tensor(answer)
-    elif per_image(answer):
-        assert isinstance(answer, list | tuple)
-        for number, each in enumerate(answer):
-            for role, value in _parts(each).items():
-                found[f"{number}.{role}"] = torch.as_tensor(value)
-    elif isinstance(answer, Mapping | tuple | list):
-        names = answer.keys() if isinstance(answer, Mapping) else getattr(answer, "_fields", range(len(answer)))
-        values = answer.values() if isinstance(answer, Mapping) else answer
-        for name, value in zip(names, values, strict=True):
-            _collect(value, f"{place}.{name}" if place else str(name), found)
-
-
-def _parts(each: Any) -> dict[str, Any]:
-    """Boxes, scores and labels of one image, as far as they are there."""
-    if isinstance(each, torch.Tensor | np.ndarray):
-        return dict(zip(_PARTS_OF_ONE, (each[:, :4], each[:, 4], each[:, 5]), strict=True))
-    values = each if isinstance(each, Mapping) else {name: getattr(each, name) for name in _OWN_NAMES}
-    return {_ROLES[str(name)]: value for name, value in values.items() if str(name) in _ROLES and value is not None}
-
-
-def per_image(answer: object) -> bool:
-    """Whether an answer is a list with one thing for each image that boxes can be read from."""
-    if not isinstance(answer, list | tuple) or not answer:
-        return False
-    return all(
-        (isinstance(each, torch.Tensor | np.ndarray) and each.ndim == 2 and each.shape[1] == 6)
-        or (isinstance(each, Mapping) and any(_ROLES.get(str(name)) == "boxes" for name in each))
-        or all(hasattr(each, name) for name in _OWN_NAMES)
-        for each in answer
-    )
+# -- by shapes alone ---------------------------------------------------------------------------------------------------
 
 
 def looks_like_boxes(answer: object, count: int) -> bool:
@@ -330,15 +275,11 @@ def find_head(samples: Sequence[Outputs], size: Size, *, classes: int, said: Hea
     first = samples[0]
     if any(_PARTS.fullmatch(key) for key in first):
         return Head(said or "torchvision", middles=False)
-    finders: tuple[Callable[[], Head | None], ...] = (
-        lambda: _single(samples, size, classes, said),
-        lambda: _with_labels(samples, size, said),
-        lambda: _with_class_scores(samples, size, said, name),
+    found = (
+        _single(samples, size, classes, said) or _with_labels(samples, said) or _with_class_scores(samples, said, name)
     )
-    for finder in finders:
-        found = finder()
-        if found is not None:
-            return found
+    if found is not None:
+        return found
     wanted = f"{_article(said)} {said} head" if said else "boxes"
     raise NoHeadError(
         f"Model {name} gives {_described(first)}, from which {wanted} cannot be read; say with --head which it is "
@@ -391,7 +332,7 @@ def _single(samples: Sequence[Outputs], size: Size, classes: int, said: HeadKind
     )
 
 
-def _with_labels(samples: Sequence[Outputs], size: Size, said: HeadKind | None) -> Head | None:
+def _with_labels(samples: Sequence[Outputs], said: HeadKind | None) -> Head | None:
     """Boxes, scores and one label for each."""
     first = samples[0]
     boxes = _named_like(("box", "dets"), {k: v for k, v in first.items() if v.shape[-1:] in ((4,), (5,))})
@@ -411,17 +352,17 @@ def _with_labels(samples: Sequence[Outputs], size: Size, said: HeadKind | None) 
     if labels is None or scores is None:
         return None
     roles = {"boxes": boxes, "labels": labels, "scores": scores}
-    counts = {k: v for k, v in first.items() if v.numel() == (len(first[boxes]) if first[boxes].ndim == 3 else 1)}
-    number = next((key for key in counts if key not in roles.values()), None)
     # TensorFlow gives classes as floating-point numbers, torch as integers
     kind = said or ("ssd" if first[labels].is_floating_point() else "torchvision")
+    images = len(first[boxes]) if first[boxes].ndim == 3 else 1
+    counts = [key for key, each in first.items() if each.numel() == images and key not in roles.values()]
+    if kind == "ssd" and counts:
+        roles["count"] = counts[0]
     rows = torch.cat([each[boxes].float().reshape(-1, 4) for each in samples])
-    if kind == "ssd":
-        return Head("ssd", roles | ({"count": number} if number else {}), shares=_are_shares(rows), middles=False)
     return Head(kind, roles, shares=_are_shares(rows), middles=False)
 
 
-def _with_class_scores(samples: Sequence[Outputs], size: Size, said: HeadKind | None, name: str) -> Head | None:
+def _with_class_scores(samples: Sequence[Outputs], said: HeadKind | None, name: str) -> Head | None:
     """Boxes, and a score of every class for each."""
     first = samples[0]
     boxes = _named_like(("box",), {k: v for k, v in first.items() if v.ndim == 3 and v.shape[2] == 4})

@@ -23,8 +23,9 @@ from torch.nn import functional
 from diffgen.config import Preprocessing
 from diffgen.config.models import MapKind
 from diffgen.errors import UserError
-from diffgen.models.detector_heads import NoHeadError, Outputs, Size, looks_like_boxes, named_outputs
+from diffgen.models.detector_heads import NoHeadError, Size, looks_like_boxes
 from diffgen.models.inputs import PixelTransform
+from diffgen.models.named_outputs import Outputs, named_outputs
 from diffgen.models.outputs import no_such_output
 from diffgen.models.wording import counted, shape_text
 from diffgen.tasks.segmentation import map_sides

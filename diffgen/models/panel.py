@@ -31,6 +31,8 @@ from diffgen.tasks.segmentation import Segmentation, map_sides
 from diffgen.types import BoolArray, Float32Array, Int64Array, UInt8Array
 from diffgen.wording import count_of
 
+_NAMED = 5  # classes in a sentence
+
 
 def task_of(model: BlackBox) -> TaskName:
     """What a prepared model does."""
@@ -95,13 +97,26 @@ def _by_name(models: Sequence[BlackBox]) -> tuple[tuple[str, ...], tuple[Int64Ar
     """The classes of all models, each once, and for each model which of these its own are, int64 (C,).
 
     Classes without names are those of the first model that has as many, and names for them.
+
+    Raises:
+        UserError: a model has none of the first one's classes.
     """
     own = [model.class_names or tuple(map(str, range(model.num_classes))) for model in models]
     for index, model in enumerate(models):
         others = (each.class_names for each in models if each.num_classes == model.num_classes)
         own[index] = model.class_names or next(filter(None, others), own[index])
+    for role, each in zip(roles(models), own, strict=True):
+        if not set(each) & set(own[0]):
+            raise UserError(
+                f"A and {role} have no class in common ({_some(own[0])}; {_some(each)}); give both the same names with "
+                "--class-names, or with --a-class-names and so on, in the order of each one's classes."
+            )
     names = tuple(dict.fromkeys(name for each in own for name in each))
     return names, tuple(np.array([names.index(name) for name in each], dtype=np.int64) for each in own)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
 
 
 class Panel:

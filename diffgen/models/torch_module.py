@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from diffgen.models.base import BlackBox
-from diffgen.models.detector_heads import per_image
 from diffgen.models.inputs import as_tensor
 from diffgen.models.model_settings import ModelSettings
+from diffgen.models.named_outputs import per_image
 
 _TYPES = (torch.float16, torch.bfloat16, torch.float64)  # besides float32
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from diffgen.sampling import at_once
 from diffgen.types import Int64Array, UInt8Array
 
 #: Bytes of parts that stay in memory after they were read; those of small runs all do.
@@ -90,12 +91,15 @@ class ImageColumn:
             out[here] = self._read(number)[wanted[here] - first]
         return out
 
-    def batches(self, size: int = BATCH) -> Iterator[UInt8Array]:
-        """All images in their order, uint8 (n, C, H, W) with n up to ``size``; no more than some parts are in memory.
+    def batches(self, most: int = BATCH) -> Iterator[UInt8Array]:
+        """All images in their order, uint8 (n, C, H, W) with n up to ``most``, of large ones fewer.
+
+        No more than some parts are in memory.
 
         Raises:
             UserError: a part cannot be read.
         """
+        size = at_once(most, self.shape)
         for start in range(0, len(self), size):
             yield self.at(np.arange(start, min(len(self), start + size)))
 

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+import torch
 
+from diffgen.features.shrinking import shrunk, shrunk_shape
 from diffgen.runs.images import ImageColumn, ImagePart
 from diffgen.runs.triggers import TriggerTable, digest_of
 from diffgen.types import Float32Array, Int64Array, UInt8Array
@@ -20,8 +22,8 @@ Sink = Callable[[TriggerTable], None]
 class Archive:
     """All triggers of a run, numbered 0, 1, 2, ... in the order in which they were found.
 
-    Images, label pairs and hashes stay in memory; everything else goes to the sink in parts of at least
-    ``PART_ROWS`` rows.
+    Images, label pairs and hashes stay in memory, large images as small as they are compared; everything else goes to
+    the sink in parts of at least ``PART_ROWS`` rows.
 
     Args:
         image_shape: (C, H, W).
@@ -32,8 +34,10 @@ class Archive:
         self.image_shape = image_shape
         self._sink = sink
         self._numbers: dict[bytes, int] = {}
-        self._blocks: list[UInt8Array] = []
-        self._label_blocks: list[Int64Array] = []
+        self._blocks: list[torch.Tensor] = []
+        self._whole = shrunk_shape(image_shape) == image_shape
+        self._restored: ImageColumn | None = None
+        self._labels: list[Int64Array] = []
         self._pending: list[TriggerTable] = []
         self._flushed = 0
 
@@ -69,17 +73,17 @@ class Archive:
         return self._flushed + sum(map(len, self._pending))
 
     def _remember(self, part: TriggerTable) -> None:
-        images, labels = part.images, part.labels
-        start, taken = self._stored, 0
-        while taken < len(images):
-            block, row = divmod(start + taken, _BLOCK)
-            if block == len(self._blocks):
-                self._blocks.append(np.empty((_BLOCK, *self.image_shape), dtype=np.uint8))
-                self._label_blocks.append(np.empty((_BLOCK, labels.shape[1]), dtype=np.int64))
-            count = min(_BLOCK - row, len(images) - taken)
-            self._blocks[block][row : row + count] = images[taken : taken + count]
-            self._label_blocks[block][row : row + count] = labels[taken : taken + count]
-            taken += count
+        first = self._stored
+        for batch in part.image_column.batches():
+            images, taken = shrunk(torch.from_numpy(batch)), 0
+            while taken < len(images):
+                block, row = divmod(first, _BLOCK)
+                if block == len(self._blocks):
+                    self._blocks.append(images.new_empty((_BLOCK, *images.shape[1:])))
+                count = min(_BLOCK - row, len(images) - taken)
+                self._blocks[block][row : row + count] = images[taken : taken + count]
+                first, taken = first + count, taken + count
+        self._labels.append(part.labels)
 
     def record_diversity(self, numbers: Int64Array, diversity: Float32Array) -> None:
         """Note the second objective of triggers that were added in the generation that runs; others keep theirs."""
@@ -93,18 +97,22 @@ class Archive:
             values[rows[unset]] = diversity[here][unset]
             start += count
 
+    def compared(self, numbers: Int64Array) -> torch.Tensor:
+        """Some images as they are compared: as :func:`diffgen.features.shrinking.shrunk` gives them."""
+        if len(numbers) == 0:
+            return shrunk(torch.empty((0, *self.image_shape), dtype=torch.uint8))
+        return torch.stack([self._blocks[number // _BLOCK][number % _BLOCK] for number in numbers.tolist()])
+
     def images(self, numbers: Int64Array) -> UInt8Array:
-        """uint8 (len(numbers), C, H, W)."""
-        out = np.empty((len(numbers), *self.image_shape), dtype=np.uint8)
-        for row, number in enumerate(numbers):
-            out[row] = self._blocks[number // _BLOCK][number % _BLOCK]
-        return out
+        """uint8 (len(numbers), C, H, W); large ones only right after :meth:`restore`."""
+        column = self.image_column() if self._restored is None else self._restored
+        if column is None:
+            raise RuntimeError("large images lie with the sink alone")
+        return column.at(numbers)
 
     def labels(self) -> Int64Array:
         """int64 (len(self), M): what each model said of each trigger; of an empty archive nobody knows M, it is 2."""
-        if not self._label_blocks:
-            return np.empty((0, 2), dtype=np.int64)
-        return np.concatenate(self._label_blocks)[: len(self)]
+        return np.concatenate(self._labels) if self._labels else np.empty((0, 2), dtype=np.int64)
 
     def digest(self) -> str:
         """One digest of all images, in their order."""
@@ -127,10 +135,16 @@ class Archive:
         self._remember(table)
         self._numbers = {digest.tobytes(): number for number, digest in enumerate(table.hashes)}
         self._flushed = len(table)
+        self._restored = None if self._whole else table.image_column
 
-    def image_column(self) -> ImageColumn:
-        """All images, which stay in memory: whoever has read the other columns need not read these."""
+    def image_column(self) -> ImageColumn | None:
+        """All images, which stay in memory: whoever has read the other columns need not read these.
+
+        None for large ones: what the sink was handed is read.
+        """
         count = len(self)
+        if count and not self._whole:
+            return None
         parts = [
             ImagePart(min(_BLOCK, count - start), partial(_front, block, count - start))
             for start, block in zip(range(0, count, _BLOCK), self._blocks, strict=True)
@@ -138,5 +152,5 @@ class Archive:
         return ImageColumn(parts, self.image_shape)
 
 
-def _front(block: UInt8Array, rows: int) -> UInt8Array:
-    return block[:rows]
+def _front(block: torch.Tensor, rows: int) -> UInt8Array:
+    return block[:rows].numpy()

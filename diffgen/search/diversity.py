@@ -131,13 +131,13 @@ class Diversity:
         self.version += 1
 
     def _points(self, numbers: Int64Array) -> torch.Tensor:
-        return self._space.points(torch.from_numpy(self._archive.images(numbers)).to(self.device))
+        return self._space.points(self._archive.compared(numbers).to(self.device))
 
     def score(self, images: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
         """Eq. 2 for a batch.
 
         Args:
-            images: uint8 (N, C, H, W).
+            images: uint8 (N, C, H, W), or what :func:`diffgen.features.shrinking.shrunk` made of them.
             numbers: int64 (N,): archive number of each image, negative for those that are not archived.
 
         Returns:

@@ -10,6 +10,7 @@ import torch
 
 from diffgen.config import SearchConfig
 from diffgen.errors import RunError
+from diffgen.features.shrinking import shrunk
 from diffgen.search.mating import Mating, NewGenes
 from diffgen.search.problem import GeneProblem
 from diffgen.search.proposal import Answers, Proposal
@@ -104,7 +105,7 @@ class Nsga2Search:
         whole = Answers.joined([part for _, part in self._told])
         offspring.update(self.problem.judge(pictures, whole))
         if self._shares is not None:
-            self._shares.learn(offspring, whole)
+            self._shares.learn(offspring, pictures, whole)
         self._compete(offspring)
         self._generation += 1
         self._forget()
@@ -151,7 +152,7 @@ class Nsga2Search:
             self._shares.restore(state)
         self.population = {
             **{name: torch.tensor(state[name]).to(place) for name in _KEPT},
-            "images": torch.tensor(state["images"]).to(diversity.device),
+            "images": shrunk(torch.tensor(state["images"]).to(diversity.device)),
             "version": torch.full((len(state["X"]),), diversity.version, device=place),
         }
         self._generation = state["next_generation"]

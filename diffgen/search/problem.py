@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from diffgen.config import SearchConfig
+from diffgen.features.shrinking import shrunk
 from diffgen.search.archive import Archive
 from diffgen.search.diversity import Diversity
 from diffgen.search.memory import BatchHalver
@@ -21,7 +22,8 @@ _FOUND_BEFORE = 1e-6  # violation of what looks like an earlier find: less than 
 class GeneProblem:
     """Maximise divergence (Eq. 1) and diversity (Eq. 2), or one of them; they are negated, to be minimised (Eq. 3).
 
-    Every individual carries its picture, since its diversity is scored again when the representatives change.
+    Every individual carries its picture, a large one as small as it is compared with others, since its diversity is
+    scored again when the representatives change.
 
     Args:
         source: genes -> image.
@@ -78,7 +80,7 @@ class GeneProblem:
             pictures: uint8 (N, C, H, W) of the whole generation.
             answers: to these.
         """
-        pictures, place = pictures.to(self.diversity.device), self.operators.device
+        pictures, place = shrunk(pictures.to(self.diversity.device)), self.operators.device
         archived, niche = answers.archive_numbers, answers.label_pairs.to(place)
         values = {"divergence": answers.divergence}
         if "diversity" in self._objectives:

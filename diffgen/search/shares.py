@@ -138,8 +138,14 @@ class Shares:
         winners = torch.cat([winners, niche_winners(parents, by_niche, rng)])
         return self._mating.children(parents, winners[torch.from_numpy(rng.permutation(wanted))], rng)[:count]
 
-    def learn(self, generation: Population, answers: Answers) -> None:
-        """Take in what a generation brought, with its X and images; without an ``arm`` all of it are newcomers."""
+    def learn(self, generation: Population, images: torch.Tensor, answers: Answers) -> None:
+        """Take in what a generation brought.
+
+        Args:
+            generation: with X; without an ``arm`` all of it are newcomers.
+            images: uint8 (N, C, H, W).
+            answers: to them.
+        """
         genes, news, named = generation["X"].numpy(), answers.news.numpy(), answers.named_news.numpy()
         arms = generation["arm"].numpy() if "arm" in generation else np.full(len(genes), _NEWCOMERS)
         rewards = np.where(news == NEW_BEHAVIOUR, _UNNAMED, 0.0)
@@ -149,7 +155,7 @@ class Shares:
         worth = np.where(news == NEW_BEHAVIOUR, _UNNAMED_BEHAVIOUR, 0.0)
         worth[named == NEW_BEHAVIOUR] = 1.0
         if self._screen is not None:
-            self._screen.learn(genes, generation["images"], answers)
+            self._screen.learn(genes, images, answers)
         self._space.learn(genes, worth)
 
     def checkpoint(self) -> dict[str, Any]:

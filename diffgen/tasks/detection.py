@@ -210,6 +210,26 @@ class Detection(Task):
                 found[some, column] = self.reported(boxes[:, model]).sum(axis=1)
         return found
 
+    def shifts(self, answers: Float32Array) -> Float32Array:
+        """float32 (N, 2): by how much the second of two models has what both report further right, and further down.
+
+        In shares of the width and height of a box, the mean of those of a picture; NaN: they have none in common.
+
+        Args:
+            answers: float32 (N, 2, P * 6), as for :meth:`differences`.
+        """
+        found = np.full((len(answers), 2), np.nan, dtype=np.float32)
+        for some, boxes in self._parts(answers):
+            a, b = boxes[:, 0], boxes[:, 1]
+            partner = match(overlaps(a, b), a[:, :, None, 5] == b[:, None, :, 5], self.reported(a), self.reported(b))
+            paired = partner >= 0
+            b = np.take_along_axis(b, np.maximum(partner, 0)[..., None], axis=1)
+            apart = (b[..., :2] + b[..., 2:4] - a[..., :2] - a[..., 2:4]) / 2
+            apart = np.divide(apart, a[..., 2:4] - a[..., :2], out=np.zeros_like(apart), where=paired[..., None])
+            count = paired.sum(axis=1)[:, None]
+            np.divide(apart.sum(axis=1), count, out=found[some], where=count > 0)
+        return found
+
     def marks(self, answers: Float32Array) -> Float32Array:
         """Every reported box of the two models of each picture that are furthest apart.
 

@@ -156,4 +156,5 @@ def _background(models: Sequence[BlackBox], images: UInt8Array, progress: Progre
 
 
 def _leaves_out(model: BlackBox) -> bool:
-    return model.preprocessing.background in ("first", "last")
+    # of what finds boxes it says from which number on classes are counted
+    return model.classifies and model.preprocessing.background in ("first", "last")

@@ -12,7 +12,7 @@ from diffgen.comparison.jury import PreparedJury
 from diffgen.comparison.preflight import RealAnswers
 from diffgen.comparison.results import class_names
 from diffgen.comparison.smells import at_chance
-from diffgen.config import CheckConfig, CompareConfig
+from diffgen.config import CheckConfig, CompareConfig, roles
 from diffgen.errors import UserError
 from diffgen.gate.conditions import CRITERIA
 from diffgen.gate.measurements import percent
@@ -97,13 +97,30 @@ def check_base(images: ImageSet, real: RealAnswers) -> None:
 
 
 def check_outputs(models: Sequence[BlackBox]) -> None:
-    """See that each model gives an image one label: among several the highest value says little.
+    """See that each model gives an image one label, and that of two detectors of one kind both count classes alike.
+
+    Among several labels the highest value says little. From which number classes are counted is part of what is
+    deployed, so that no check takes it from the answers where it makes two models alike that are not.
 
     Raises:
-        UserError: one gives several.
+        UserError: one gives several, or counts otherwise, and nobody has said so.
     """
     for sentence in several_labels(models):
         raise UserError(sentence)
+    heads = {model.preprocessing.head for model in models if model.detects}
+    later = {role: model for role, model in zip(roles(models), models, strict=True) if _from_one(model)}
+    if len(heads) == len(later) == 1:
+        ((role, model),) = later.items()
+        if not model.background_said:
+            raise UserError(
+                f"Model {role} ({model.name}) counts its classes from 1, as its answers show, and the other from 0, so "
+                "that what reads both alike takes each object for one of the next class; if they are not read alike, "
+                f"add --{role.lower()}-background first."
+            )
+
+
+def _from_one(model: BlackBox) -> bool:
+    return model.detects and model.preprocessing.background == "first"
 
 
 def check_tables(config: CheckConfig, store: Store, models: Sequence[BlackBox]) -> None:

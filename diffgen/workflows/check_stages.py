@@ -27,7 +27,7 @@ from diffgen.gate.record import make_record
 from diffgen.gate.result import CheckResult
 from diffgen.gate.values import Behaviour, GateValues, KnownBehaviour, Replay, SearchState
 from diffgen.models import BlackBox
-from diffgen.models.panel import marked
+from diffgen.models.panel import marked, panel_of
 from diffgen.report.from_run import write_report
 from diffgen.runs.results import RunResults, UnfinishedCheck, read_results, write_results
 from diffgen.runs.store import Store
@@ -97,7 +97,8 @@ class Gate:
             stored = self._stored_images(prepared.images.image_shape)
             self._answers = _ask(prepared.models, stored, "Replaying the store", self.progress)
         self.values = replace(self.values, replay=self._replayed(prepared.real.summary.margin))
-        if prepared.images.labels is None and self.config.limits.max_disagreement is None:
+        unlabelled = prepared.images.labels is None and panel_of(prepared.models) is None
+        if unlabelled and self.config.limits.max_disagreement is None:
             self.progress.warn(
                 "The real images have no labels, so the candidate is held only against what the base is sure of; give "
                 "labelled ones (a folder for each class, or an .npz or .parquet file with labels), or "

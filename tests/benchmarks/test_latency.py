@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.latency import OTHERWISE, START, StageClock, table
+from benchmarks.latency import table
+from benchmarks.stage_clock import OTHERWISE, START, StageClock
 from tests.benchmarks.conftest import Bench
 from tests.benchmarks.test_recognised import HARDLY_TRAINED
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from diffgen.errors import UserError
 from diffgen.filters import DiscriminatorFilter, FilterPipeline, SsimFilter
-from tests.recording import Recording
 
 
 class PixelFilter:
@@ -217,13 +216,6 @@ def test_a_score_that_is_no_number_is_rejected() -> None:
 
     found = FilterPipeline([Undecided(0), PixelFilter(0)]).apply(torch.zeros(3, 1, 1, 1, dtype=torch.uint8))
     assert found.rejected_by.tolist() == [0, 0, 0]
-
-
-def test_progress_counts_images(parts: Any, real_filters: list[Any]) -> None:
-    notes = Recording()
-    FilterPipeline(real_filters).apply(parts.mixed, batch_size=30, progress=notes.progress)
-    assert notes.totals == {"Filtering": 100}
-    assert notes.reached("Filtering") == [30, 60, 90, 100]
 
 
 def test_the_violation_is_zero_for_what_is_accepted_and_the_worst_filter_s_for_the_rest(parts: Any) -> None:

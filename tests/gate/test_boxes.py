@@ -1,5 +1,7 @@
 """What a check measures of boxes, and what it refuses."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -70,6 +72,65 @@ def test_known_boxes_decide_by_precision() -> None:
     assert status("lost_boxes", measured, max_lost=0.01) == Status.FAIL
     same = pictures(lost=0)
     assert status("map_drop", {"lost_boxes": same.lost(), "map_drop": same.precision_drop()}) == Status.PASS
+
+
+def mistakes(objects: np.ndarray, boxes: np.ndarray) -> tuple[int, int]:
+    """Of one model in one picture, with objects and boxes that overlap with one of the others at most."""
+    shown = [box for box in boxes if box[4] >= TASK.threshold]
+    found = [[box for box in shown if np.abs(box[:4] - one[:4]).max() < 5] for one in objects]
+    named = sum(any(box[5] == one[4] for box in near) for near, one in zip(found, objects, strict=True))
+    missed = sum(not near for near in found)
+    strange = len(shown) - sum(map(len, found))
+    return missed + strange + sum(map(bool, found)) - named, len(shown) + missed
+
+
+def test_mistakes_are_counted_against_known_boxes() -> None:
+    """Boxes beside all objects, objects without a box, and other classes; the interval knows whole pictures."""
+    rng = np.random.default_rng(5)
+    seen = pictures(lost=0, count=80)
+    boxes = seen.answers.reshape(80, 2, -1, 6).copy()
+    boxes[..., 4] = rng.uniform(0.3, 1, boxes.shape[:-1])
+    boxes[..., 5] = rng.integers(0, 2, boxes.shape[:-1])
+    boxes[..., :4] += np.where(rng.random(boxes.shape[:-1]) < 0.2, 500, 0)[..., None]
+    seen = replace(seen, answers=boxes.reshape(80, 2, -1))
+    assert seen.truth is not None
+    slow = [[mistakes(one, each[model]) for one, each in zip(seen.truth, boxes, strict=True)] for model in (0, 1)]
+    base, candidate = (np.array(each) for each in slow)
+    rise = seen.error_rise()
+    assert rise is not None
+    assert (rise.base, rise.candidate, rise.of) == (base[:, 0].sum(), candidate[:, 0].sum(), base[:, 1].sum())
+    drawn = rng.integers(0, 80, (2000, 80))
+    shares = (candidate[drawn, 0].sum(axis=1) - base[drawn, 0].sum(axis=1)) / base[drawn, 1].sum(axis=1)
+    assert rise.interval == pytest.approx(np.percentile(shares, [2.5, 97.5]), abs=0.02)
+
+
+def test_a_candidate_that_reports_more_of_nothing_is_refused() -> None:
+    """One box in fifty: the precision knows no threshold and is what it was, and one in ten is far away."""
+    seen = pictures(lost=0, count=100)
+    boxes = seen.answers.reshape(100, 2, -1, 6)
+    more = np.tile(np.array([0, 0, 0, 0, 0, -1], dtype=np.float32), (100, 2, 1, 1))
+    more[::5, 1, 0] = (700, 700, 760, 760, 0.6, 0)
+    seen = replace(seen, answers=np.concatenate([boxes, more], axis=2).reshape(100, 2, -1))
+    rise, drop = seen.error_rise(), seen.precision_drop()
+    assert rise is not None
+    assert (rise.base, rise.candidate, rise.of) == (0, 20, 400)
+    measured = {"lost_boxes": seen.lost(), "gained_boxes": seen.gained(), "box_error_rise": rise, "map_drop": drop}
+    assert [status(each, measured) for each in measured] == [Status.PASS, Status.PASS, Status.FAIL, Status.PASS]
+    assert status("box_error_rise", measured, max_lost=0.2) == Status.PASS
+
+
+@pytest.mark.parametrize(("pixels", "expected"), [(0.9, Status.FAIL), (-0.9, Status.FAIL), (0.1, Status.PASS)])
+def test_boxes_that_all_lie_beside_those_of_the_base_are_refused(pixels: float, expected: Status) -> None:
+    """By more than a hundredth of a side, of 60 pixels; none of them counts as moved."""
+    seen = pictures(lost=0)
+    boxes = seen.answers.reshape(50, 2, -1, 6)
+    boxes[:, 1, :, 1:4:2] += pixels
+    boxes[:, 1, :, :4] += np.random.default_rng(0).normal(0, 1, (50, 4, 1))
+    shift = seen.shift()
+    assert shift is not None
+    assert shift.down == pytest.approx(pixels / 60, abs=0.003)
+    assert abs(shift.right) < 0.003
+    assert status("box_shift", {"box_shift": shift, "lost_boxes": seen.lost()}) == expected
 
 
 def test_limits_on_boxes_need_detectors() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diffgen.config import Limits
-from diffgen.gate.boxes import BoxRate, PrecisionDrop
+from diffgen.gate.boxes import BoxRate, BoxShift, ErrorRise, PrecisionDrop
 from diffgen.gate.conditions import CRITERIA, UNMEASURED, evaluate, table
 from diffgen.gate.maps import ClassRate, MapDistance, PixelRate
 from diffgen.gate.measurements import (
@@ -50,6 +50,10 @@ KINDS: dict[type[Any], st.SearchStrategy[Any]] = {
     **{kind: CLUSTERED.map(lambda numbers, kind=kind: kind(*numbers)) for kind in (BoxRate, PixelRate, ClassRate)},
     MapDistance: st.builds(MapDistance, SHARES, SHARES, SHARES, st.integers(1, 500)),
     PrecisionDrop: st.builds(PrecisionDrop, SHARES, SHARES, st.floats(-1, 1), st.floats(-1, 1), st.integers(1, 500)),
+    ErrorRise: st.tuples(*[st.integers(0, 50)] * 3, st.floats(-1, 1), st.floats(-1, 1)).map(
+        lambda n: ErrorRise(n[0], n[2], n[0] + n[1], *n[3:])
+    ),
+    BoxShift: st.builds(BoxShift, st.floats(-1, 1), st.floats(-1, 1), SHARES, st.integers(1, 500)),
     Shift: st.builds(Shift, SHARES, st.integers(1, 500)),
 }
 MEASURED = st.fixed_dictionaries(

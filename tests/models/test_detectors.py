@@ -406,6 +406,18 @@ def test_letterbox_and_crop_together_are_refused(tmp_path, told):
     told(GROUP, "--fitting letterbox --crop 0.875", error.value)
 
 
+def test_detectors_without_a_class_in_common_are_refused(told):
+    images, _ = pictures()
+    models = [load(Headed("yolov8"), class_names=names) for names in (("red", "blue"), ("cat", "dog"), ("dog", "red"))]
+    for box in models:
+        box.prepare(images)
+    with pytest.raises(UserError, match=r"A and B have no class in common \(red, blue; cat, dog\)") as error:
+        seated(models[:2], TaskConfig())
+    told(GROUP, "detectors of other classes", error.value)
+    one, _ = seated([models[0], models[2]], TaskConfig())
+    assert one.panel.task.classes == ("red", "blue", "dog")
+
+
 def test_suppression_that_differs_is_refused(tmp_path, told):
     images, _ = pictures()
     models = []

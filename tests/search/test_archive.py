@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from diffgen.features.shrinking import shrunk
 from diffgen.runs.triggers import TriggerTable, image_hashes
 from diffgen.search.archive import Archive
 
@@ -101,3 +103,21 @@ def test_many_rows_cross_the_blocks_of_memory() -> None:
     archive.add(TriggerTable.of(pictures, probabilities))
     assert len(archive) == len(set(image_hashes(pictures))) == 5000
     assert (archive.images(query) == pictures).all()
+
+
+def test_of_large_pictures_the_sink_has_them_whole_and_the_archive_small() -> None:
+    images = np.random.default_rng(0).integers(256, size=(300, 3, 70, 64), dtype=np.uint8)
+    parts: list[TriggerTable] = []
+    archive = Archive(images.shape[1:], sink=parts.append)
+    archive.add(TriggerTable.of(images[:120], np.eye(2, dtype=np.float32)[None].repeat(120, axis=0)))
+    archive.add(TriggerTable.of(images[100:], np.eye(2, dtype=np.float32)[None].repeat(200, axis=0)))
+    rows = np.array([299, 0, 110])
+    assert archive.image_column() is None and len(archive) == 300
+    assert torch.equal(archive.compared(rows), shrunk(torch.from_numpy(images[rows])))
+    archive.flush(everything=True)
+    (part,) = parts
+    assert np.array_equal(part.images, images)
+    again = Archive(images.shape[1:])
+    again.restore(part)
+    assert np.array_equal(again.images(rows), images[rows])
+    assert torch.equal(again.compared(rows), archive.compared(rows)) and again.digest() == archive.digest()

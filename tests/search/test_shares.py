@@ -21,6 +21,8 @@ from diffgen.sources.space import Box, Space, WithCategories
 from diffgen.sources.tensor_space import SpaceOperators
 from tests.search.on_tensors import SEEDS, population_of
 
+NO_PICTURES = torch.empty(0, 1, 1, 1, dtype=torch.uint8)  # nobody looks at any without a screen
+
 
 def shares_of(space: Space) -> Shares:
     config = SearchConfig(mutation_gene_probability=1.0, mutation_class_probability=0.1)
@@ -57,13 +59,13 @@ def test_finds_are_put_down_to_the_arm_that_made_them() -> None:
     space = WithCategories(Box(4), (50, 3))
     shares = shares_of(space)
     first = population_of(space, 10, "cpu")
-    shares.learn(first, answers(np.full(10, NEW_BEHAVIOUR)))
+    shares.learn(first, NO_PICTURES, answers(np.full(10, NEW_BEHAVIOUR)))
     # all of a first generation are newcomers
     assert shares.checkpoint()["arm_tries"].tolist() == [0, 10]
     assert shares.checkpoint()["arm_rewards"].tolist() == [0, 10]
     made = shares.offspring(population_of(space, 20, "cpu", 1), 40, np.random.default_rng(0))
     children = made["arm"].numpy() == 0
-    shares.learn(made, answers(np.where(children, NEW_TRIGGER, 0)))
+    shares.learn(made, NO_PICTURES, answers(np.where(children, NEW_TRIGGER, 0)))
     # of what was known before, a hundredth is forgotten
     tries, rewards = shares.checkpoint()["arm_tries"], shares.checkpoint()["arm_rewards"]
     assert tries.tolist() == pytest.approx([children.sum(), 9.9 + (~children).sum()])
@@ -81,7 +83,7 @@ def answers(named_news: np.ndarray, news: np.ndarray | None = None) -> Answers:
 def test_what_nobody_can_name_is_worth_little_and_more_than_nothing() -> None:
     space = WithCategories(Box(4), (50, 3))
     shares = shares_of(space)
-    shares.learn(population_of(space, 10, "cpu"), answers(np.full(10, 0), np.full(10, NEW_BEHAVIOUR)))
+    shares.learn(population_of(space, 10, "cpu"), NO_PICTURES, answers(np.full(10, 0), np.full(10, NEW_BEHAVIOUR)))
     assert 0 < shares.checkpoint()["arm_rewards"][1] < 0.5
 
 
@@ -92,7 +94,7 @@ def test_seeds_are_told_which_of_their_pictures_showed_something_new() -> None:
     genes[:, space.continuous] = np.arange(4)
     # a new behaviour with a name and one without, another picture of a known one, and what is no find
     named, news = np.array([NEW_BEHAVIOUR, 0, NEW_TRIGGER, 0]), np.array([NEW_TRIGGER, NEW_BEHAVIOUR, NEW_TRIGGER, 0])
-    shares.learn({"X": torch.from_numpy(genes)}, answers(named, news))
+    shares.learn({"X": torch.from_numpy(genes)}, NO_PICTURES, answers(named, news))
     assert shares.checkpoint()["seed_worth"].tolist() == [1, 0.25, 0, 0]
     assert shares.checkpoint()["seed_tries"].tolist() == [1, 1, 1, 1]
 
@@ -119,7 +121,7 @@ def test_a_checkpoint_is_the_whole_state() -> None:
     space = SeedsAndOperators(4, 3, 1)
     shares, other = shares_of(space), shares_of(SeedsAndOperators(4, 3, 1))
     made: Any = {**population_of(space, 40, "cpu"), "arm": torch.arange(40) % 2}
-    shares.learn(made, answers(np.arange(40) % 3))
+    shares.learn(made, NO_PICTURES, answers(np.arange(40) % 3))
     other.restore(shares.checkpoint())
     parents = population_of(space, 30, "cpu", 1)
     first, second = (each.offspring(parents, 50, np.random.default_rng(1)) for each in (shares, other))

@@ -116,6 +116,23 @@ def slow_counts(a: np.ndarray, b: np.ndarray) -> list[int]:
     return [len(own), len(own) - len(pairs), len(their) - len(pairs), renamed, moved, len(their)]
 
 
+def slow_shift(a: np.ndarray, b: np.ndarray) -> list[float]:
+    own = [each for each in a if each[4] >= TASK.threshold and each[5] >= 0]
+    their = [each for each in b if each[4] >= TASK.threshold and each[5] >= 0]
+    pairs = slow_matching(own, their).items()
+    return [
+        np.mean(
+            [
+                (sum(their[j][axis::2][:2]) - sum(own[i][axis::2][:2])) / 2 / np.ptp(own[i][axis::2][:2])
+                for i, j in pairs
+            ]
+        )
+        if pairs
+        else np.nan
+        for axis in (0, 1)
+    ]
+
+
 def mapped(score: float) -> float:
     low, middle = TASK.threshold / 10, TASK.threshold
     if score < middle:
@@ -173,6 +190,7 @@ def test_counts_and_worth_are_those_of_a_loop(seed: int, count: int) -> None:
     both = drawn(seed, count)
     picture = both.reshape(1, 2, -1)
     assert TASK.counts(picture)[0].tolist() == slow_counts(*both)
+    np.testing.assert_allclose(TASK.shifts(picture)[0], slow_shift(*both), atol=1e-5)
     vectors = TASK.contested(picture)
     np.testing.assert_allclose(vectors.sum(axis=2), 1, atol=1e-6)
     wanted = slow_worth(*both)

@@ -10,13 +10,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from torch import nn
 
 import diffgen
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.config import Budget, CheckConfig, CompareConfig, ModelSpec, Opening, Preprocessing, TaskConfig, replace
+from diffgen.data import load as load_data
 from diffgen.errors import UserError
+from diffgen.models import load
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import read_finished
 from tests.models import detectors as networks
@@ -146,6 +149,30 @@ def test_the_same_detector_is_let_through(tmp_path: Path) -> None:
     assert {"lost_boxes", "renamed_boxes"} <= {each.name for each in result.conditions}
 
 
+def counting_from(first: int) -> Callable[[np.ndarray], list[dict[str, Any]]]:
+    """A detector with its class numbers from 0 or from 1."""
+    network = networks.Headed("torchvision")
+    return lambda batch: [
+        {**each, "labels": each["labels"] - 1 + first} for each in network(torch.as_tensor(batch).float())
+    ]
+
+
+def test_classes_that_are_counted_otherwise_are_refused(tmp_path: Path, told: Told) -> None:
+    """What is deployed differs, however alike the boxes are once they are shifted back."""
+    given = {"data": networks.pictures(60, seed=4)[0], "output": tmp_path / "run", "technique": "as_is"}
+    here = ModelSpec(class_names=("red", "blue"))
+    told_later = replace(here, preprocessing=Preprocessing(background="first"))
+    unsaid, said = (CheckConfig(compare=CompareConfig(models=(here, each))) for each in (here, told_later))
+    with pytest.raises(UserError, match="counts its classes from 1, as its answers show, and the other from") as caught:
+        diffgen.check(counting_from(0), counting_from(1), config=unsaid, **given, **QUICK)
+    assert not (tmp_path / "run").exists()
+    told(_GROUP, "a candidate whose classes are counted from 1", caught.value)
+    same = diffgen.check(counting_from(0), counting_from(1), config=said, **given, **QUICK)
+    assert same.status in ("PASS", "WARN")
+    assert same.values["renamed_boxes"].count == 0
+    assert not any(same.values[name] for name in ("sure_disagreement_real", "class_disagreement_real"))
+
+
 def test_the_smallest_change_that_loses_a_box(run: Path) -> None:
     """Both pictures of a pair nearly alike, and only in one of them the models differ."""
     shrunk = diffgen.shrink(run, models=(Squares("a"), Squares("b", gain=0.9)), data=IMAGES, limit=3)
@@ -210,6 +237,79 @@ def test_a_find_can_be_attached_to_an_issue(of_files: Path, told: Told) -> None:
         diffgen.export_issue(of_files / "run", number)
     with pytest.raises(UserError, match="give a number from its report"):
         diffgen.export_issue(of_files / "run", 10**6, of_files / "none")
+
+
+def test_finds_are_written_as_coco_has_them(of_files: Path) -> None:
+    """Pictures and known boxes are read again as data, and what a model says as its answers."""
+    run, out = of_files / "run", of_files / "coco"
+    made = diffgen.export_coco(run, out)
+    table = RunFolder.open(run).read_judged()
+    table = table[table.distinct]
+    assert made.pictures == len(table) > 0
+    written = json.loads((out / "labels.json").read_text())
+    assert [each["id"] for each in written["images"]] == table.numbers.tolist()
+    assert [each["id"] for each in written["annotations"]] == list(range(1, len(written["annotations"]) + 1))
+    assert {each["contested"]["A"] for each in written["images"]} <= {
+        f"{size} {name}{moved}" for size in ("small", "medium") for name in ("red", "blue") for moved in ("", ", moved")
+    } | {"nothing"}
+    data = load_data(out)
+    np.testing.assert_array_equal(data.images, table.images)
+    assert data.boxes is not None
+    assert data.class_names == ("red", "blue")
+    for image, boxes, entry in zip(data.images, data.boxes, written["images"], strict=True):
+        assert boxes is not None
+        for x1, y1, x2, y2, label in boxes.round().astype(int).tolist() if entry["known"] else ():
+            inside = image[2 * label, y1:y2, x1:x2].astype(float)
+            assert inside.mean() > image[2 - 2 * label].mean()  # it is where the square of that colour is
+    for role, model, count in zip("AB", ("a", "b"), made.boxes, strict=True):
+        box = load(out / f"{role}.json", class_names=("red", "blue"))
+        box.bind(data)
+        box.prepare(data.images)
+        spec = OpenedRun(RunFolder.open(run)).config.models["AB".index(role)]
+        real = load(of_files / f"{model}.onnx", preprocessing=spec.preprocessing)
+        real.prepare(data.images)
+        np.testing.assert_allclose(box.predict(data.images), real.predict(data.images), atol=1e-3)
+        scores = [each["score"] for each in json.loads((out / f"{role}.json").read_text())]
+        assert sum(score >= 0.5 for score in scores) == count
+    with pytest.raises(UserError, match="add --force to replace an export"):
+        diffgen.export_coco(run, out)
+
+
+def test_boxes_of_other_classes_than_the_models_are_refused(tmp_path: Path, told: Told) -> None:
+    """Whatever the models report would count as wrong."""
+    data = in_coco(tmp_path / "data", *networks.pictures(60))
+    with pytest.raises(UserError, match="are of red and blue, and the models have none of these classes") as caught:
+        diffgen.compare(Squares("a"), Squares("b"), data=data, budget="60q", output=tmp_path / "run")
+    told(_GROUP, "known boxes of other classes than the models'", caught.value)
+
+
+def test_pictures_without_any_object_are_compared(tmp_path: Path) -> None:
+    """With known boxes, of which there are none, in empty files: what is reported is wrong, and nothing was lost."""
+    images = pictures(60)
+    for folder in ("images", "labels"):
+        (tmp_path / "data" / folder).mkdir(parents=True)
+    (tmp_path / "data" / "classes.txt").write_text("sun\nmoon\n")
+    for number, image in enumerate(images):
+        Image.fromarray(image.transpose(1, 2, 0)).save(tmp_path / "data" / "images" / f"{number:03}.png")
+        (tmp_path / "data" / "labels" / f"{number:03}.txt").touch()
+    models = Squares("a"), Squares("b", gain=0.9)
+    result = diffgen.check(*models, data=tmp_path / "data", output=tmp_path / "run", technique="as_is", **QUICK)
+    assert result.values["map_drop"] is None
+    assert result.values["box_error_rise"] is None
+    assert result.values["lost_boxes"].count > 0
+    faults = read_finished(RunFolder.open(tmp_path / "run")).faults
+    assert faults is not None
+    assert (faults["A"]["pictures"] > 0, faults["B"]["pictures"]) == (True, 0)
+
+
+def test_classifiers_have_no_boxes_to_export(tmp_path: Path, told: Told) -> None:
+    """Said before a folder is made."""
+    models = [nn.Sequential(nn.Flatten(), nn.Linear(3 * 48 * 48, 3)) for _ in range(2)]
+    diffgen.compare(*models, data=IMAGES, budget="60q", technique="as_is", output=tmp_path / "run")
+    with pytest.raises(UserError, match="compares no detectors") as caught:
+        diffgen.export_coco(tmp_path / "run", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    told(_GROUP, "classifiers, and --coco", caught.value)
 
 
 def test_a_run_of_files_is_replayed_and_gone_on_with(of_files: Path) -> None:

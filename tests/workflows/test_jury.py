@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from diffgen.comparison.requirements import check_settings
-from diffgen.config import Budget, CompareConfig, FilterConfig
+from diffgen.comparison.opened_run import OpenedRun
+from diffgen.comparison.requirements import check_settings, over_before_a_jury
+from diffgen.config import Budget, CompareConfig, FilterConfig, ModelSpec, Preprocessing, SourceConfig, replace
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.models.loading import load as load_model
@@ -75,6 +76,29 @@ def test_it_is_left_out_where_nothing_can_be_learned(model_files: dict[str, Path
     results = read_finished(RunFolder.open(tmp_path / "run"))
     assert result.faults is None and results.jury is None and "nothing says who is wrong" in results.no_jury
     assert not RunFolder.open(tmp_path / "run").read_judged().recognised.any()
+
+
+def test_a_search_that_is_over_before_a_jury_has_learned_has_none(model_files: dict[str, Path], tmp_path: Path) -> None:
+    """Of large pictures, and again where it is gone on with: the filters are named by then."""
+    digits = load("digits:test", resize=128)
+    models = [ModelSpec(str(model_files[role]), Preprocessing(size=(28, 28))) for role in "ab"]
+    config, heard = CompareConfig(device="cpu", budget=Budget(queries=64)), Recording()
+    result = compare(*models, data=digits, config=config, output=tmp_path / "run", events=heard)
+    assert "of large pictures one learns longer than a search of 64 queries takes" in result.no_jury
+    assert "Training the jury" not in heard.totals
+    assert result.verdicts_rest_on == {"seed": result.recognised_distinct_triggers, "agreed": 0}
+    settled = OpenedRun(RunFolder.open(result.run)).config
+    assert settled.filters.names == ("neighbors", "ssim") and over_before_a_jury(settled, digits.image_shape)
+
+
+def test_a_jury_is_trained_where_it_is_worth_it_or_asked_for() -> None:
+    short = CompareConfig(budget=Budget(queries=999), source=SourceConfig(family="seeds"))
+    assert over_before_a_jury(short, (3, 224, 224)) and not over_before_a_jury(short, (3, 64, 64))
+    assert not over_before_a_jury(replace(short, budget=Budget(queries=1_000)), (3, 224, 224))
+    assert not over_before_a_jury(replace(short, budget=Budget(seconds=5)), (3, 224, 224))
+    assert not over_before_a_jury(replace(short, filters=FilterConfig(names=("jury",))), (3, 224, 224))
+    assert not over_before_a_jury(replace(short, select=True), (3, 224, 224))
+    assert not over_before_a_jury(replace(short, source=SourceConfig(family="vae")), (3, 224, 224))
 
 
 @pytest.mark.parametrize("labelled", [True, False])

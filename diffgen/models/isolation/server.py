@@ -23,10 +23,10 @@ import torch
 
 from diffgen.config import Preprocessing, from_dict, replace, to_dict
 from diffgen.errors import UserError
-from diffgen.models.detector_heads import named_outputs
 from diffgen.models.isolation.channel import Gone, SharedMemory, bytes_of, receive_with_descriptors, send
 from diffgen.models.isolation.wall import die_with_parent, raise_wall
 from diffgen.models.model_settings import ModelSettings
+from diffgen.models.named_outputs import named_outputs
 from diffgen.models.outputs import NoClassesError
 from diffgen.models.sniffing import FileKind
 from diffgen.models.wording import reason
