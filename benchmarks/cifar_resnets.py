@@ -6,9 +6,12 @@ what is missing is padded with zeros).
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torchvision.transforms import v2
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # ImageNet's, which these were trained with
 
@@ -55,3 +58,14 @@ def resnet20() -> ResNet:
 
 def resnet32() -> ResNet:
     return ResNet(5)
+
+
+def published(folder: Path) -> dict[str, nn.Module]:
+    """Both with their published weights, for images float32 (N, 3, 32, 32) in 0..1."""
+    scale = v2.Normalize(MEAN, STD)
+    networks: dict[str, nn.Module] = {"ResNet-20": resnet20(), "ResNet-32": resnet32()}
+    for name, network in networks.items():
+        file = folder / f"{name.replace('-', '').lower()}.state_dict.th"
+        weights = torch.load(file, map_location="cpu", weights_only=True)["state_dict"]
+        network.load_state_dict({key.removeprefix("module."): value for key, value in weights.items()})
+    return {name: nn.Sequential(scale, network).eval().requires_grad_(False) for name, network in networks.items()}

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -140,11 +140,17 @@ def _networks(training: ImageSet) -> dict[str, _Grey | Photographs]:
 class Judge:
     """The classifiers of a data set; see the module's text. All take images uint8 (N, C, H, W)."""
 
-    def __init__(self, training: ImageSet) -> None:
-        assert training.labels is not None
-        self.image_shape, self.classes = training.image_shape, int(training.labels.max()) + 1
-        self.networks = _networks(training)
+    def __init__(self, networks: Mapping[str, nn.Module], classes: int) -> None:
+        self.networks, self.classes = networks, classes
         self.accuracies: dict[str, float] = {}
+
+    def measure(self, test: ImageSet) -> None:
+        """Note how often each is right, and all together."""
+        assert test.labels is not None
+        answers, labels = self.probabilities(torch.from_numpy(test.images)), torch.from_numpy(test.labels)
+        right = (answers.argmax(2) == labels).float().mean(1).tolist()
+        self.accuracies = dict(zip(self.networks, right, strict=True))
+        self.accuracies["together"] = (answers.mean(0).argmax(1) == labels).float().mean().item()
 
     @torch.inference_mode()
     def probabilities(self, images: torch.Tensor) -> torch.Tensor:
@@ -170,7 +176,9 @@ class Judge:
     @torch.inference_mode()
     def features(self, images: torch.Tensor) -> torch.Tensor:
         """float32 (N, D): penultimate features of the residual classifier; D is 64 for grey images."""
-        return torch.cat([self.networks[_FEATURE_KIND].features(_unit(part)) for part in images.split(_AT_ONCE)])
+        network = self.networks[_FEATURE_KIND]
+        assert isinstance(network, (_Grey, Photographs))
+        return torch.cat([network.features(_unit(part)) for part in images.split(_AT_ONCE)])
 
 
 def _unit(images: torch.Tensor) -> torch.Tensor:
@@ -183,13 +191,13 @@ def judge_for(training: ImageSet, test: ImageSet | None) -> Judge:
     Without ``test`` its accuracies stay unknown.
     """
     assert training.labels is not None
-    judge = Judge(training)
+    networks, classes = _networks(training), int(training.labels.max()) + 1
     folder = cache_folder() / "judge"
     folder.mkdir(parents=True, exist_ok=True)
-    for seed, (kind, network) in enumerate(judge.networks.items()):
+    for seed, (kind, network) in enumerate(networks.items()):
         path = _place(folder, training, kind)
         if not path.is_file():
-            print(f"training the judge's classifier '{kind}' ({seed + 1} of {len(judge.networks)})", flush=True)
+            print(f"training the judge's classifier '{kind}' ({seed + 1} of {len(networks)})", flush=True)
             if isinstance(network, Photographs):
                 judge_colour.train(training, kind, path, seed=seed)
             else:
@@ -198,13 +206,9 @@ def judge_for(training: ImageSet, test: ImageSet | None) -> Judge:
                 write_whole(path, partial(save_file, weights))
         network.load_state_dict(load_file(path))
         network.eval().requires_grad_(False)
-    if test is None:
-        return judge
-    assert test.labels is not None
-    answers, labels = judge.probabilities(torch.from_numpy(test.images)), torch.from_numpy(test.labels)
-    right = (answers.argmax(2) == labels).float().mean(1).tolist()
-    judge.accuracies = dict(zip(judge.networks, right, strict=True))
-    judge.accuracies["together"] = (answers.mean(0).argmax(1) == labels).float().mean().item()
+    judge = Judge(networks, classes)
+    if test is not None:
+        judge.measure(test)
     return judge
 
 

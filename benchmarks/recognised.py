@@ -8,7 +8,8 @@
 
 SHARED holds ``data`` (mnist, fashion-mnist, cifar10, sign-digits) and ``models`` (published ones), MODELS is the folder
 that ``python -m benchmarks.pairs`` wrote. The judge is benchmarks/judge.py, trained on the training images, which
-neither jury nor filters nor models under test know; it is trained on first use (``python -m benchmarks.judge``).
+neither jury nor filters nor models under test know; it is trained on first use (``python -m benchmarks.judge``). Of
+ResNet-8 and its 8 bits the published ResNet-20 and ResNet-32 of other people judge.
 
 Each cell is one ``diffgen compare`` on the command line, in a process of one thread. "warm": everything that is trained
 is in the cache, and the search has the seconds by the clock; so much processor time the cell had is on the page, and
@@ -45,7 +46,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.judge import Judge, judge_for, judge_is_trained
+from benchmarks.judge import Judge
 from benchmarks.recognised_cells import REFUSED, Cell, command, figures, make
 from benchmarks.recognised_cells import run as run_command
 from benchmarks.recognised_page import OTHERS, page
@@ -124,9 +125,10 @@ class Measurement:
     def judge(self, pair: Pair) -> Judge:
         """That of the pair's images, trained when first asked for."""
         with self._lock:
-            if pair.training not in self._judges:
-                self._judges[pair.training] = judge_for(pair.training_images(), pair.images())
-            return self._judges[pair.training]
+            key = str(pair.judges or pair.training)
+            if key not in self._judges:
+                self._judges[key] = pair.judge()
+            return self._judges[key]
 
     def lines(self, name: str) -> dict[Cell, dict[str, Any]]:
         """What is kept of finished cells; of a cell with several lines the last."""
@@ -193,7 +195,7 @@ class Measurement:
         self.note("cells", cell, {"exit_code": code, "budget": self.budget(cell.condition)})
         print(f"{_text(cell)}: exit code {code}", flush=True)
         # at once, where it costs no training, so that the disk is not filled
-        if judge_is_trained(pair.training_images()):
+        if pair.judged:
             self.judge_one(cell)
 
     # -- the judge ---------------------------------------------------------------------------------------------------
@@ -230,13 +232,13 @@ def judges_text(measurement: Measurement, pairs: Sequence[str]) -> list[str]:
     lines = {}
     for name in pairs:
         pair = measurement.pair(name)
-        if judge_is_trained(pair.training_images()):
+        if pair.judged:
             judge, real = measurement.judge(pair), pair.images()
             sure, named = judge.verdict(torch.from_numpy(real.images))
             assert real.labels is not None
             right = (named == torch.from_numpy(real.labels))[sure].float().mean().item()
             each = ", ".join(f"{kind} {share:.1%}" for kind, share in judge.accuracies.items())
-            lines[pair.training] = (
+            lines[str(pair.judges or pair.training)] = (
                 f"{name}: accuracy {each}; recognises {sure.float().mean():.1%} of the {len(real):,} real images of "
                 f"the run, {right:.1%} of them by their label."
             )

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from benchmarks import cifar_resnets, nets_of_224
+from benchmarks.judge import Judge, judge_for, judge_is_trained
 from benchmarks.judge_colour import changed
 from benchmarks.pairs import PAIRS, answers
 from diffgen.data import load
@@ -43,6 +44,7 @@ class Pair:
         data: the real images, as the command line takes them.
         training: what the judge of such images learns from; neither models nor run ever see it.
         class_names: what a person calls the classes, where the data do not say it.
+        judges: folder of published ResNets for CIFAR-10, which judge in place of what is trained; None: they don't.
     """
 
     name: str
@@ -50,6 +52,20 @@ class Pair:
     data: str
     training: str
     class_names: tuple[str, ...] = ()
+    judges: Path | None = None
+
+    @property
+    def judged(self) -> bool:
+        """Whether its judge is there already."""
+        return self.judges is not None or judge_is_trained(self.training_images())
+
+    def judge(self) -> Judge:
+        """Trained where it is not there yet."""
+        if self.judges is None:
+            return judge_for(self.training_images(), self.images())
+        judge = Judge(cifar_resnets.published(self.judges), 10)
+        judge.measure(self.images())
+        return judge
 
     def training_images(self) -> ImageSet:
         """What the judge learns from."""
@@ -93,7 +109,8 @@ def find_pairs(shared: Path, models: Path, made: Path) -> dict[str, Callable[[],
 
     def quantized() -> Pair:
         files = [str(shared / "models" / "cifar10-resnet8-tiny" / f"{kind}.tflite") for kind in ("float32", "int8")]
-        return Pair("resnet8-int8", (*files, "--a-scale", "0..255"), *_cifar(shared))
+        others = shared / "models" / "cifar10-resnet-he"  # of other people, and no part of this pair
+        return Pair("resnet8-int8", (*files, "--a-scale", "0..255"), *_cifar(shared), judges=others)
 
     return {
         **{name: partial(of_paper, name) for name in PAIRS},

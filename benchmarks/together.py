@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks.judge import Judge, judge_for
+from benchmarks.judge import Judge
 from benchmarks.recognised_cells import jury_says
 from benchmarks.recognised_pairs import find_pairs
 from diffgen.runs.folder import RunFolder
@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--made", type=Path, default=Path("recognised/models"))
     arguments = parser.parse_args()
     pair = find_pairs(arguments.shared, arguments.models, arguments.made)[arguments.pair]()
-    judge = judge_for(pair.training_images(), pair.images())
+    judge = pair.judge()
     runs = [found_by(run, judge) for run in arguments.runs]
     print("| runs | queries | by the judge | by the run | by both |\n|---|---:|---:|---:|---:|")
     for name, run in zip(arguments.runs, runs, strict=True):

@@ -12,10 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.cifar_resnets import published
+from benchmarks.judge import Judge
 from benchmarks.process_tree import processor_seconds
 from benchmarks.recognised import Measurement, _parser
 from benchmarks.recognised_cells import Cell, counts, run
 from benchmarks.recognised_page import best_other, page
+from benchmarks.recognised_pairs import find_pairs
 from benchmarks.recognised_sheet import count_names, draw
 from diffgen.runs.folder import RunFolder
 from tests.benchmarks.conftest import Bench
@@ -139,3 +142,12 @@ def test_a_sheet_has_every_picture(channels: int) -> None:
     images = np.full((12, channels, 28, 28), 200, dtype=np.uint8)
     sheet = np.asarray(draw(images, ["a", "b"]).convert("L"))
     assert (sheet == 200).sum() >= 12 * 100 * 100
+
+
+def test_published_networks_judge_others_quantized_one(shared_folder: Path, tmp_path: Path) -> None:
+    pair = find_pairs(shared_folder, tmp_path, tmp_path)["resnet8-int8"]()
+    assert pair.judged and pair.judges is not None and not any(str(pair.judges) in word for word in pair.models)
+    rows = np.random.default_rng(0).permutation(len(pair.images()))[:300]
+    judge, real = Judge(published(pair.judges), 10), pair.images().at(rows)
+    judge.measure(real)
+    assert judge.accuracies.keys() == {"ResNet-20", "ResNet-32", "together"} and min(judge.accuracies.values()) > 0.7
