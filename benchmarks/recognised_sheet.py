@@ -70,7 +70,7 @@ def draw_sheets(runs: Sequence[Path], judge: Judge, pair: Pair, folder: Path) ->
 
 def pool(runs: Sequence[Path], judge: Judge, pair: Pair) -> tuple[UInt8Array, list[Entry]]:
     """All pictures that reports lead with, uint8 (N, C, H, W), and what is known of them."""
-    pictures, entries = [np.empty((0, *judge.image_shape), dtype=np.uint8)], []
+    pictures, entries = [np.empty((0, *pair.images().image_shape), dtype=np.uint8)], []
     for run in runs:
         if not (run / "results.json").is_file():
             continue
