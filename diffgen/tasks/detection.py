@@ -332,6 +332,8 @@ class Detection(Task):
             (faint_a, sure_b),
         ]
         valid = [a[..., 5] >= 0, paired & same, (b[..., 5] >= 0) & ~taken]
+        there_too = (iou >= MATCHED) & has_a[:, :, None] & has_b[:, None]
+        repeated = [there_too.any(axis=2) & ~paired, np.zeros_like(paired), there_too.any(axis=1) & ~taken]
         return _Contests(
             firsts=_joined(first),
             seconds=_joined(second),
@@ -339,6 +341,7 @@ class Detection(Task):
             valid=np.concatenate(valid, axis=1),
             boxes=np.concatenate([a, a, b], axis=1)[..., :4],
             others=np.concatenate([there, there, b], axis=1)[..., :4],
+            repeated=np.concatenate(repeated, axis=1),
         )
 
     def _said_there(self, boxes: Float32Array, own: _Contests) -> tuple[Int64Array, Int64Array, Float32Array]:
@@ -377,6 +380,7 @@ class _Contests:
         valid: bool (N, Q), whether there is such an object.
         boxes: float32 (N, Q, 4), where it is.
         others: float32 (N, Q, 4), where the second model has it, if both have it.
+        repeated: bool (N, Q), whether one model reports it once more than the other.
     """
 
     firsts: Int64Array
@@ -385,6 +389,7 @@ class _Contests:
     valid: BoolArray
     boxes: Float32Array
     others: Float32Array
+    repeated: BoolArray
 
     @property
     def labels(self) -> Int64Array:
@@ -405,11 +410,15 @@ class _Contests:
 
     @property
     def worth(self) -> Float32Array:
-        """float32 (N, Q): how much it says that they differ; above 1: they do, and how clearly; 0: no object."""
+        """float32 (N, Q): how much it says that they differ; above 1: they do, and how clearly; 0: no object.
+
+        A second box of what both report is seen less than an object that one of them does not: it counts half.
+        """
         apart = np.abs(self.chances[..., 0] - self.chances[..., 1])
         moving = self.firsts[..., 1] == self.firsts[..., 0] + 1
         apart = np.where(moving, self.chances[..., 1], apart)
-        worth = np.where(self.kinds != NONE, 1 + self.margins, np.minimum(apart, 1))
+        clearly = 1 + np.where(self.repeated, 0.5, 1) * self.margins
+        worth = np.where(self.kinds != NONE, clearly, np.minimum(apart, 1))
         return np.where(self.valid, np.maximum(worth, np.finfo(np.float32).tiny), 0).astype(np.float32)
 
     def chosen(self, rows: Int64Array, objects: Int64Array) -> _Contests:
@@ -421,6 +430,7 @@ class _Contests:
             valid=self.valid[rows, objects],
             boxes=self.boxes[rows, objects],
             others=self.others[rows, objects],
+            repeated=self.repeated[rows, objects],
         )
 
 

@@ -68,6 +68,17 @@ def test_a_box_that_nears_the_threshold_is_further_apart() -> None:
     assert all(np.diff(divergence) > 0)
 
 
+def test_a_lost_object_is_seen_before_a_second_box_of_another() -> None:
+    """Unless that one is by far the clearer."""
+    again, far = [PLAIN[0] + 8, *PLAIN[1:2], PLAIN[2] + 8, PLAIN[3]], [100.0, 100.0, 140.0, 140.0]
+    for score, contested in ((0.7, far), (0.35, again)):
+        picture = answers([[*PLAIN, 0.95, 0], [*again, 0.9, 0], [*far, score, 1]], [[*PLAIN, 0.95, 0]])
+        found = TASK.differences(picture)
+        assert found.kinds.tolist() == [LOST]
+        np.testing.assert_array_equal(found.boxes[0], contested)
+        assert TASK.counts(picture)[0, LOST] == 2
+
+
 def test_a_third_model_is_asked_about_the_same_object() -> None:
     """Of three models the two that differ most choose the object."""
     kept, lost = [[*PLAIN, 0.9, 0]], [[*PLAIN, 0.05, 0]]
@@ -146,10 +157,14 @@ def slow_faint(place: np.ndarray, boxes: np.ndarray) -> float:
 
 
 def slow_worth(a: np.ndarray, b: np.ndarray) -> float:
-    """Of the object on which the two differ most: 1 + how clearly, or how close they come to differing."""
+    """Of the object on which the two differ most: 1 + how clearly, or how close they come to differing.
+
+    How clearly counts half for a second box of what the other model reports, too.
+    """
     own = [each for each in a if each[4] >= TASK.threshold]
     their = [each for each in b if each[4] >= TASK.threshold]
     pairs, found = slow_matching(own, their), [0.0]
+    repeated = list[float]()
     for i, j in pairs.items():
         sure, other = mapped(own[i][4]), mapped(their[j][4])
         if own[i][5] != their[j][5]:
@@ -167,8 +182,14 @@ def slow_worth(a: np.ndarray, b: np.ndarray) -> float:
                 continue
             other = slow_faint(box, yours)
             sure = mapped(box[4]) if reported else slow_faint(box, mine)
-            found.append(1 + min(2 * sure - 1, 1 - 2 * other) if reported else abs(sure - other))
-    return max(found)
+            clearly = 1 + min(2 * sure - 1, 1 - 2 * other)
+            again = any(slow_iou(box, each) >= 0.5 for each in yours if each[4] >= TASK.threshold)
+            if reported and again and clearly > 1:
+                repeated.append(clearly)
+            else:
+                found.append(clearly if reported else abs(sure - other))
+    most, twice = max(found), max(repeated, default=0.0)
+    return twice if twice and 1 + (twice - 1) / 2 > most else most
 
 
 def drawn(seed: int, count: int) -> np.ndarray:
