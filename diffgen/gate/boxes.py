@@ -194,13 +194,19 @@ class BoxAnswers:
         task: says when two boxes differ.
         answers: float32 (N, 2, P * 6).
         margin: a difference counts where each model is more decided than this.
-        truth: known boxes of each picture, float32 (n, 5), corners and class; None: none are known.
+        truth: known boxes of each picture, float32 (n, 5), corners and class; None where nobody knows them.
     """
 
     task: Detection
     answers: Float32Array
     margin: float
-    truth: Sequence[Float32Array] | None = None
+    truth: Sequence[Float32Array | None] | None = None
+
+    @cached_property
+    def _known(self) -> tuple[Float32Array, list[Float32Array]]:
+        """The answers to those pictures whose boxes are known, and these boxes."""
+        known = [(row, each) for row, each in enumerate(self.truth or ()) if each is not None]
+        return self.answers[[row for row, _ in known]], [each for _, each in known]
 
     @cached_property
     def _counts(self) -> Int64Array:
@@ -237,15 +243,16 @@ class BoxAnswers:
 
     def error_rise(self) -> ErrorRise | None:
         """None without known boxes."""
-        pictures = len(self.answers)
-        if self.truth is None or not any(map(len, self.truth)) or pictures < 2:
+        answers, truth = self._known
+        pictures = len(answers)
+        if not any(map(len, truth)) or pictures < 2:
             return None
-        most = max(self.answers.shape[2] // VALUES, *map(len, self.truth))
+        most = max(answers.shape[2] // VALUES, *map(len, truth))
         # what an object is and what a model reports are held against each other as two models are
         both = np.tile(np.array([0, 0, 0, 0, 0, -1], dtype=np.float32), (2, pictures, 2, most, 1))
-        for model, said in enumerate(np.moveaxis(self.answers.reshape(pictures, 2, -1, VALUES), 1, 0)):
+        for model, said in enumerate(np.moveaxis(answers.reshape(pictures, 2, -1, VALUES), 1, 0)):
             both[model, :, 1, : said.shape[1]] = said
-        for row, objects in enumerate(self.truth):
+        for row, objects in enumerate(truth):
             both[:, row, 0, : len(objects)] = np.insert(objects, 4, 1, axis=1)
         counts = [self.task.counts(each.reshape(pictures, 2, -1)) for each in both]
         base, candidate = (each[:, [LOST, GAINED, RENAMED]].sum(axis=1) for each in counts)
@@ -260,8 +267,9 @@ class BoxAnswers:
 
     def precision_drop(self) -> PrecisionDrop | None:
         """None without known boxes."""
-        if self.truth is None or not any(map(len, self.truth)):
+        answers, truth = self._known
+        if not any(map(len, truth)):
             return None
-        boxes = self.answers.reshape(len(self.answers), 2, -1, VALUES)
-        (base, candidate), resampled = mean_average_precision(boxes, self.truth)
+        boxes = answers.reshape(len(answers), 2, -1, VALUES)
+        (base, candidate), resampled = mean_average_precision(boxes, truth)
         return PrecisionDrop(float(base), float(candidate), *drop_interval(resampled), len(boxes))

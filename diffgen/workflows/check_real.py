@@ -96,10 +96,7 @@ def _found(prepared: Prepared) -> dict[str, Any]:
         return {"maps": MapAnswers.of(differences, task.sides[0] * task.sides[1])}
     assert isinstance(task, Detection)
     truth = truth_of(task, prepared.images)
-    known = (
-        None if truth is None or any(each is None for each in truth) else [each for each in truth if each is not None]
-    )
-    return {"boxes": BoxAnswers(task, np.concatenate(boxes), prepared.real.summary.margin, known)}
+    return {"boxes": BoxAnswers(task, np.concatenate(boxes), prepared.real.summary.margin, truth)}
 
 
 def _outputs(base: BlackBox, candidate: BlackBox) -> tuple[str, str]:

@@ -74,6 +74,18 @@ def test_known_boxes_decide_by_precision() -> None:
     assert status("map_drop", {"lost_boxes": same.lost(), "map_drop": same.precision_drop()}) == Status.PASS
 
 
+def test_pictures_of_which_nobody_knows_the_boxes_are_left_out_of_precision_and_mistakes() -> None:
+    seen = pictures(lost=10)
+    assert seen.truth is not None
+    known = np.arange(50) % 3 > 0
+    some = replace(seen, truth=[each if there else None for each, there in zip(seen.truth, known, strict=True)])
+    alone = replace(seen, answers=seen.answers[known], truth=seen.truth[: int(known.sum())])
+    assert some.precision_drop() == alone.precision_drop() and some.error_rise() == alone.error_rise()
+    assert some.lost() == seen.lost()
+    nobody = replace(seen, truth=[None] * 50)
+    assert nobody.precision_drop() is None and nobody.error_rise() is None
+
+
 def mistakes(objects: np.ndarray, boxes: np.ndarray) -> tuple[int, int]:
     """Of one model in one picture, with objects and boxes that overlap with one of the others at most."""
     shown = [box for box in boxes if box[4] >= TASK.threshold]
