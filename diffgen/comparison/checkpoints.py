@@ -101,6 +101,7 @@ class Checkpointer:
         self.record()
         started = time.monotonic()
         if started < self._next:
+            self._loop.evaluator.archive.flush()  # what no checkpoint speaks of is dropped at a resume
             return
         self._write(self._technique.checkpoint())
         ended = time.monotonic()

@@ -11,6 +11,7 @@ import torch
 from diffgen.features.shrinking import shrunk, shrunk_shape
 from diffgen.runs.images import ImageColumn, ImagePart
 from diffgen.runs.triggers import TriggerTable, digest_of
+from diffgen.sampling import at_once
 from diffgen.types import Float32Array, Int64Array, UInt8Array
 
 _BLOCK = 4096  # rows of image memory that are taken at once
@@ -23,7 +24,7 @@ class Archive:
     """All triggers of a run, numbered 0, 1, 2, ... in the order in which they were found.
 
     Images, label pairs and hashes stay in memory, large images as small as they are compared; everything else goes to
-    the sink in parts of at least ``PART_ROWS`` rows.
+    the sink in parts of at least ``PART_ROWS`` rows, fewer of large images.
 
     Args:
         image_shape: (C, H, W).
@@ -121,7 +122,7 @@ class Archive:
     def flush(self, *, everything: bool = False) -> None:
         """Hand what waits to the sink: once a part is full, or ``everything``. Called between generations."""
         waiting = self._stored - self._flushed
-        if waiting == 0 or (waiting < PART_ROWS and not everything):
+        if waiting == 0 or (waiting < at_once(PART_ROWS, self.image_shape) and not everything):
             return
         if self._sink is not None:
             self._sink(TriggerTable.joined(self._pending))
