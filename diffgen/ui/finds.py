@@ -8,7 +8,9 @@ import numpy as np
 from markupsafe import Markup
 
 from diffgen import api
+from diffgen.report.cards import MarkView, extent_of, make_marks
 from diffgen.report.data import Picture
+from diffgen.report.maps import MapsView
 from diffgen.tasks.classification import role_name, who_is_wrong
 from diffgen.types import Float32Array, Int64Array
 from diffgen.ui.pieces import badge, joined, nothing, pager, picture_address, section, strip_pieces, thumbnails
@@ -191,7 +193,12 @@ def detail(find: api.TriggerDetails, run: str, stamp: str, models: tuple[str, ..
     """A trigger: what each model says, how it came about, and the pictures that belong to it."""
     picture = find.picture
     number = picture.identifier
-    figures = [_figure(picture_address(run, number, stamp=stamp), f"trigger {number}", "what was found")]
+    source, views = picture_address(run, number, stamp=stamp), make_marks(picture.marks, names)
+    if isinstance(views, MapsView):
+        figures = [_figure(source, title, "", _over(layer)) for title, layer in views.panels] + [_legend(views)]
+    else:
+        boxes = _boxes(views, extent_of(picture.image)) if views else ""
+        figures = [_figure(source, f"trigger {number}", "what was found", boxes)]
     if find.seed is not None:
         address = picture_address(run, number, "seed", stamp)
         figures.append(_figure(address, f"real image {find.seed:,}", "what it was made from"))
@@ -217,11 +224,34 @@ def detail(find: api.TriggerDetails, run: str, stamp: str, models: tuple[str, ..
     )
 
 
-def _figure(address: str, title: str, text: str) -> Markup:
+def _figure(address: str, title: str, text: str, over: str = "") -> Markup:
     return Markup(
-        '<figure><img src="{}" alt="{}" onerror="this.parentElement.classList.add(\'dg-gone\')">'
-        "<figcaption><b>{}</b>{}</figcaption></figure>"
-    ).format(address, title, title, text)
+        '<figure><span class="dg-marked"><img src="{}" alt="{}" onerror="this.closest(\'figure\').classList.add('
+        "'dg-gone')\">{}</span><figcaption><b>{}</b>{}</figcaption></figure>"
+    ).format(address, title, over, title, text)
+
+
+def _over(layer: str) -> Markup:
+    """One map over a picture, from its data URI."""
+    return Markup('<img src="{}" alt="">').format(layer)
+
+
+def _legend(view: MapsView) -> Markup:
+    colours = joined(Markup('<i style="background:{}"></i>{}').format(*each) for each in view.legend)
+    return Markup('<p class="dg-legend">{}</p>').format(colours)
+
+
+def _boxes(views: Sequence[MarkView], extent: tuple[int, int]) -> Markup:
+    """Boxes over a picture of a width and height, as the report draws them."""
+    rects = joined(
+        Markup('<rect class="dg-{} dg-{} {}" x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>').format(
+            each.role, each.kind, "dg-contested" * each.contested, each.x, each.y, each.width, each.height, each.text
+        )
+        for each in views
+    )
+    return Markup('<svg viewBox="0 0 {} {}" preserveAspectRatio="none" aria-hidden="true">{}</svg>').format(
+        *extent, rects
+    )
 
 
 def _verdict(picture: Picture, names: tuple[str, ...]) -> Markup:

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from diffgen.errors import UserError
 from diffgen.models import load
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import read_finished
+from diffgen.ui.finds import detail
 from tests.models import detectors as networks
 from tests.models.squares import Squares, pictures
 
@@ -45,6 +47,15 @@ def test_boxes_that_one_model_loses_are_found(run: Path) -> None:
     assert all(one != "nothing" and other == "nothing" for one, other in said)
     assert results.no_jury.startswith("No jury: known boxes of the real images say who is right")
     assert RunFolder.open(run).manifest["status"] == "done"
+
+
+def test_the_page_draws_the_boxes_of_a_find(run: Path) -> None:
+    """Of those that the report shows, the contested one among them, with what the model says of it."""
+    finds = diffgen.browse(run)
+    number = next(each for each in range(len(finds)) if finds.find(each).picture.marks is not None)
+    shown = detail(finds.find(number), "lost", "", finds.models, finds.class_names)
+    assert shown.count("dg-contested") == 1
+    assert re.search(r'<rect class="dg-a dg-lost dg-contested".*?<title>A: sun 0\.\d\d</title></rect>', shown)
 
 
 def test_every_find_replays(run: Path) -> None:

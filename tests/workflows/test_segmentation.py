@@ -1,5 +1,6 @@
 """Comparisons of models that give each pixel a class, from real pictures to the report."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from diffgen.config import CheckConfig, CompareConfig, ModelSpec, Opening, Prepr
 from diffgen.errors import UserError
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import read_finished
+from diffgen.ui.finds import detail
 from tests.models.painters import NAMES, Painter, export, pictures
 
 IMAGES, _ = pictures(60)
@@ -51,6 +53,16 @@ def test_what_one_model_loses_is_found(of_files: Path) -> None:
     page = run.file("report.html").read_text()
     assert page.count('class="maps"') > 3
     assert ">ground<" in page
+
+
+def test_the_page_draws_the_maps_of_a_find(of_files: Path) -> None:
+    """Where they are contested, where they differ, and each; every class with its colour."""
+    finds = diffgen.browse(of_files / "run")
+    number = next(each for each in range(len(finds)) if finds.find(each).picture.marks is not None)
+    shown = detail(finds.find(number), "run", "", finds.models, finds.class_names)
+    assert re.findall(r"<figcaption><b>(\w+)</b></figcaption>", shown) == ["contested", "different", "A", "B"]
+    legend = re.findall(r'<i style="background:([^"]+)"></i>(\w+)', shown)
+    assert 1 < len(legend) <= len(NAMES) and {name for _, name in legend} <= set(NAMES)
 
 
 def test_who_is_wrong_is_told_by_the_original_picture(of_files: Path) -> None:
