@@ -40,13 +40,14 @@ def applied(chains: list[tuple[Step, ...]], images: torch.Tensor, scene: Scene) 
         images[which] = operator.apply(images[which], scene, [dict(step.strengths) for _, step in own])
 
     values, threads = prod(images.shape[1:]), torch.get_num_threads()
-    if values <= _SMALL:
-        for parts in _parts(chains, len(images)):
+    # large ones a few at a time, by one thread, too: what operators compute with takes several times what they change
+    steps = _parts(chains, len(images) if values <= _SMALL else max(1, _AT_ONCE // values))
+    if threads == 1 or values <= _SMALL:
+        for parts in steps:
             list(map(change, parts))
         return images
-    # one thread takes them a few at a time, too: what operators compute with takes several times what they change
     with torch_threads(1), ThreadPoolExecutor(threads, "operators") as pool:
-        for parts in _parts(chains, max(1, _AT_ONCE // values)):
+        for parts in steps:
             list(pool.map(change, parts))
     return images
 
