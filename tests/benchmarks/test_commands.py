@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import benchmarks
 from tests.benchmarks.conftest import Bench
+from tests.models.painters import Painter, export, pictures
 
 COMMANDS = sorted(
     file.stem for file in Path(benchmarks.__path__[0]).glob("*.py") if '__name__ == "__main__"' in file.read_text()
@@ -36,6 +38,15 @@ def test_islands(bench: Bench) -> None:
     assert [line.split(" | ")[1:3] for line in said.splitlines()[2:]] == [["1", "1"], ["2", "1"], ["1", "2"]]
     said = bench("islands", "kills", "--kills", 1, "--pause", 1, "--budget", "400q", *small)
     assert said.rstrip().endswith("| 0 | yes |")
+
+
+def test_segmentation(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for number, image in enumerate(pictures(50)[0]):
+        Image.fromarray(image.transpose(1, 2, 0)).save(tmp_path / "data" / f"{number:02}.png")
+    said = bench("segmentation", export(Painter("map", 0.25), tmp_path / "a.onnx"), "--data", tmp_path / "data")
+    assert said.count("\n| ") == 7
+    assert "| none | 0.0 % (0.0 to " in said
 
 
 @pytest.mark.slow
