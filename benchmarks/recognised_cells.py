@@ -23,6 +23,7 @@ from benchmarks.process_tree import processor_seconds
 from benchmarks.recognised_pairs import Pair
 from diffgen.config import FilterConfig
 from diffgen.metrics.near_duplicates import near_duplicate_of
+from diffgen.metrics.richness import chao1
 from diffgen.runs.cache import ENVIRONMENT
 from diffgen.runs.files import write_json
 from diffgen.runs.folder import RunFolder
@@ -175,13 +176,16 @@ def counts(triggers: TriggerTable, sure: np.ndarray, *, threshold: float) -> dic
         sure: bool (N,): the judge recognises them.
         threshold: correlation of thumbnails from which on two pictures count as one.
     """
-    recognised, distinct, kinds = _distinct(triggers, sure, threshold)
+    recognised, distinct, kinds, at_least = _distinct(triggers, sure, threshold)
     valid, by_jury = sure & triggers.valid, jury_says(triggers)
-    shown, shown_distinct, shown_kinds = _distinct(triggers, valid if by_jury is None else valid & by_jury, threshold)
+    shown, shown_distinct, shown_kinds, _ = _distinct(
+        triggers, valid if by_jury is None else valid & by_jury, threshold
+    )
     return {
         "recognised": recognised,
         "distinct": distinct,
         "behaviours": kinds,
+        "at_least": at_least,
         "near_duplicates": 1 - distinct / recognised if recognised else None,
         "behaviours_of_agreement": _of_agreement(triggers, sure, threshold),
         "valid_behaviours": _distinct(triggers, valid, threshold)[2],
@@ -197,14 +201,15 @@ def _of_agreement(triggers: TriggerTable, sure: np.ndarray, threshold: float) ->
     return None if differs is None else _distinct(triggers, sure & ~differs, threshold)[2]
 
 
-def _distinct(triggers: TriggerTable, which: np.ndarray, threshold: float) -> tuple[int, int, int]:
-    """How many there are, how many repeat no earlier one, and how many behaviours these are."""
+def _distinct(triggers: TriggerTable, which: np.ndarray, threshold: float) -> tuple[int, int, int, float]:
+    """How many there are, how many repeat no earlier one, how many behaviours these are, and a lower bound of all."""
     rows = np.flatnonzero(which)
     images: UInt8Array = triggers.images_of(rows)
     labels: Int64Array = triggers.labels[rows]
     kept = near_duplicate_of(images, labels, threshold=threshold) == np.arange(len(rows))
     kinds = behaviours(labels[kept], triggers.known.cells[rows][kept])
-    return len(rows), int(kept.sum()), len(np.unique(kinds, axis=0))
+    met = np.unique(kinds, axis=0, return_counts=True)[1].astype(np.int64)
+    return len(rows), int(kept.sum()), len(met), chao1(met)
 
 
 def jury_says(triggers: TriggerTable) -> np.ndarray | None:

@@ -17,6 +17,7 @@ OTHERS = tuple(name for name in TECHNIQUES.names() if name not in ("diffgan", "a
 OWN = ("gan", "seeds")  # the parts of which the default is made
 _COLUMNS = {
     "behaviours": "recognised behaviours",
+    "at_least": "there are at least",
     "valid_behaviours": "of the valid",
     "counted_behaviours": "of the jury's",
     "recognised": "recognised triggers",

@@ -42,16 +42,8 @@ def named_by_boxes(panel: Panel, data: ImageSet, triggers: TriggerTable, rows: I
     """What is true of the contested objects of some triggers.
 
     Known boxes of the real image that a trigger was made from say it; where none are known, those boxes that all models
-    report in that image. Boxes that they do not agree on there leave it open.
-
-    Args:
-        panel: the models.
-        data: the real images.
-        triggers: of a run.
-        rows: int64 (n,), which of them are looked at.
-
-    Returns:
-        what is said of all triggers, of the others nothing; None: the models are no detectors of two.
+    report in that image. Boxes that they do not agree on there leave it open. None: the models are no detectors of two.
+    Otherwise as :func:`diffgen.comparison.known_maps.named_by_origin`.
     """
     task = panel.task
     if not isinstance(task, Detection) or len(panel.boxes) != 2:

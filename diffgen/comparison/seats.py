@@ -9,10 +9,8 @@ from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.models import BlackBox
 from diffgen.models.panel import panel_of, seated, task_of
-from diffgen.tasks.classification import listed
+from diffgen.tasks.classification import listed, some_of
 from diffgen.types import ImageSet
-
-_CLASSES_NAMED = 5
 
 
 def take_seats(
@@ -49,20 +47,17 @@ def take_seats(
     names, known = task.classes, images.class_names or ()
     if images.boxes is not None and known and not set(known) & set(names):
         raise UserError(
-            f"The boxes of {images.source} are of {_some(known)}, and the models have none of these classes "
-            f"({_some(names)}); name the models' classes with --class-names, or give the pictures without their boxes."
+            f"The boxes of {images.source} are of {some_of(known)}, and the models have none of these classes ("
+            f"{some_of(names)}); name the models' classes with --class-names, or give the pictures without their "
+            "boxes."
         )
-    shown = _some(names)
+    shown = some_of(names)
     progress.say(
         f"Task: {task.name}, as the models' outputs show (--task); {len(names):,} "
         f"{'class' if len(names) == 1 else 'classes'} ({shown}); {task.rule}."
     )
     labels = config.data_labels if images.labels is None else "ignore"
     return members, replace(config, task=replace(config.task, name=task.name), data_labels=labels)
-
-
-def _some(names: Sequence[str]) -> str:
-    return listed(names) if len(names) <= _CLASSES_NAMED else f"{', '.join(names[:_CLASSES_NAMED])} and more"
 
 
 def only_classifiers(models: Sequence[BlackBox], what: str) -> None:

@@ -8,11 +8,10 @@ from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
-from scipy import special  # scipy.stats takes half a second to import
 
 from diffgen.gate.average_precision import drop_interval, mean_average_precision
 from diffgen.gate.measurements import Share, percent, points
-from diffgen.metrics.intervals import CONFIDENCE, clustered_interval
+from diffgen.metrics.intervals import clustered_interval, reach_of_mean
 from diffgen.tasks.detection import GAINED, LOST, MOVED, NONE, RENAMED, VALUES, Detection
 from diffgen.types import Float32Array, Int64Array
 
@@ -167,12 +166,6 @@ class BoxShift(Share):
         return f"{percent(abs(self.right))} of the width {across}, {percent(abs(self.down))} of the height {along}"
 
 
-def _reach(squares: float, pictures: int) -> float:
-    """Half of the 95 % interval of a mean over pictures, from the sum of the squares of their distances to it."""
-    error = np.sqrt(squares / (pictures * (pictures - 1)))
-    return float(special.stdtrit(pictures - 1, (1 + CONFIDENCE) / 2) * error)
-
-
 def _design_effect(found: Int64Array, of: Int64Array) -> float:
     """How many things are worth one, as those of a picture are alike: variance of a ratio over that of a share.
 
@@ -238,7 +231,7 @@ class BoxAnswers:
         if len(shifts) < 2:
             return None
         mean = shifts.mean(axis=0)
-        reach = _reach(np.square(shifts - mean).sum(axis=0).max(), len(shifts))
+        reach = reach_of_mean(np.square(shifts - mean).sum(axis=0).max(), len(shifts))
         return BoxShift(float(mean[0]), float(mean[1]), reach, len(shifts))
 
     def error_rise(self) -> ErrorRise | None:
@@ -261,7 +254,7 @@ class BoxAnswers:
         share = int(more.sum()) / boxes
         # no surer than if one picture alone had one mistake more
         squares = max(1.0, float(np.square(more - share * of).sum()))
-        reach = _reach(squares, pictures) * pictures / boxes
+        reach = reach_of_mean(squares, pictures) * pictures / boxes
         low, high = (float(np.clip(end, -1, 1)) for end in (share - reach, share + reach))
         return ErrorRise(int(base.sum()), int(candidate.sum()), boxes, low, high)
 

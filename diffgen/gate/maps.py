@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from diffgen.gate.boxes import ClusteredRate
 from diffgen.gate.measurements import Share
+from diffgen.metrics.intervals import reach_of_mean
 from diffgen.tasks.segmentation import Differences
 from diffgen.types import Int64Array
-
-_NORMAL = 1.96  # standard errors of a mean, 95 %
 
 
 class PixelRate(ClusteredRate):
@@ -101,8 +100,9 @@ class MapAnswers:
     def distance(self) -> MapDistance:
         """How far the maps are apart."""
         apart = 1 - self.iou
-        mean, spread = float(apart.mean()), _NORMAL * float(apart.std()) / len(apart) ** 0.5
-        return MapDistance(mean, max(0.0, mean - spread), min(1.0, mean + spread), len(apart))
+        mean = float(apart.mean())
+        reach = reach_of_mean(float(np.square(apart - mean).sum()), len(apart))
+        return MapDistance(mean, max(0.0, mean - reach), min(1.0, mean + reach), len(apart))
 
     def lost_classes(self) -> ClassRate:
         """Classes of the base that the candidate hardly has."""

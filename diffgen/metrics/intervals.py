@@ -47,6 +47,17 @@ def clustered_interval(count: float, of: float, design_effect: float) -> tuple[f
     return low, high
 
 
+def reach_of_mean(squares: float, count: int) -> float:
+    """Half of the 95 % interval of a mean (Student's t), of two values or more.
+
+    Args:
+        squares: sum of the squares of their distances to the mean.
+        count: how many there are.
+    """
+    error = math.sqrt(squares / (count * (count - 1)))
+    return float(special.stdtrit(count - 1, (1 + CONFIDENCE) / 2)) * error
+
+
 def paired_difference_interval(only_first: int, only_second: int, of: int) -> tuple[float, float]:
     """Ends of the interval of (only_first - only_second) / of, where both were asked about the same things.
 

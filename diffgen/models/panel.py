@@ -25,13 +25,11 @@ from diffgen.models.answer_store import AnswerStore
 from diffgen.models.base import BlackBox
 from diffgen.models.outputs import TASKS
 from diffgen.tasks.base import Task
-from diffgen.tasks.classification import listed
+from diffgen.tasks.classification import listed, some_of
 from diffgen.tasks.detection import VALUES, Detection
 from diffgen.tasks.segmentation import Segmentation, map_sides
 from diffgen.types import BoolArray, Float32Array, Int64Array, UInt8Array
 from diffgen.wording import count_of
-
-_NAMED = 5  # classes in a sentence
 
 
 def task_of(model: BlackBox) -> TaskName:
@@ -108,15 +106,11 @@ def _by_name(models: Sequence[BlackBox]) -> tuple[tuple[str, ...], tuple[Int64Ar
     for role, each in zip(roles(models), own, strict=True):
         if not set(each) & set(own[0]):
             raise UserError(
-                f"A and {role} have no class in common ({_some(own[0])}; {_some(each)}); give both the same names with "
-                "--class-names, or with --a-class-names and so on, in the order of each one's classes."
+                f"A and {role} have no class in common ({some_of(own[0])}; {some_of(each)}); give both the same names "
+                "with --class-names, or with --a-class-names and so on, in the order of each one's classes."
             )
     names = tuple(dict.fromkeys(name for each in own for name in each))
     return names, tuple(np.array([names.index(name) for name in each], dtype=np.int64) for each in own)
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
 
 
 class Panel:

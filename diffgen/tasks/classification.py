@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 ALL, SEVERAL = "all", "several"  # verdicts besides those about a model alone
 _TOP = 5
+_SOME = 5  # names in a sentence
 # A prime below 2**43: with a cell of 20 bits behind it a number fits into 64 bits, and so does it times 2**20 classes.
 PAIR_NUMBERS = 2**43 - 57
 
@@ -43,6 +44,11 @@ def listed(names: Sequence[str]) -> str:
     if len(names) == 1:
         return names[0]
     return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first names in a sentence: all of five or fewer."""
+    return listed(names) if len(names) <= _SOME else f"{', '.join(names[:_SOME])} and more"
 
 
 def labels_of(probabilities: Float32Array) -> Int64Array:

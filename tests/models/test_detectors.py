@@ -411,7 +411,7 @@ def test_detectors_without_a_class_in_common_are_refused(told):
     models = [load(Headed("yolov8"), class_names=names) for names in (("red", "blue"), ("cat", "dog"), ("dog", "red"))]
     for box in models:
         box.prepare(images)
-    with pytest.raises(UserError, match=r"A and B have no class in common \(red, blue; cat, dog\)") as error:
+    with pytest.raises(UserError, match=r"A and B have no class in common \(red and blue; cat and dog\)") as error:
         seated(models[:2], TaskConfig())
     told(GROUP, "detectors of other classes", error.value)
     one, _ = seated([models[0], models[2]], TaskConfig())

@@ -23,7 +23,6 @@ GROUP = "Maps of classes"
 IMAGES, TRUTH = pictures(12)
 GREEN = np.array([0, 1, 0], dtype=np.uint8)[:, None, None]
 Told = Callable[[str, str, object], None]
-DEEPLAB = Path(__file__).parents[3] / "shared/models/pascal-deeplab-quant/deeplabv3_mnv2_dm05_pascal_quant.tflite"
 
 
 def right(box: BlackBox, images: np.ndarray = IMAGES, truth: np.ndarray = TRUTH) -> float:
@@ -250,11 +249,10 @@ def test_maps_of_another_size_than_before_are_refused() -> None:
         box.predict(IMAGES)
 
 
-@pytest.mark.skipif(not DEEPLAB.exists(), reason="the DeepLabs of ../shared are not here")
-def test_a_deeplab_of_tensorflow_lite(tmp_path: Path) -> None:
+def test_a_deeplab_of_tensorflow_lite(shared_folder: Path) -> None:
     """Eight bits, and the classes themselves in its map of 513 pixels a side."""
-    pytest.importorskip("ai_edge_litert")
-    box = load(DEEPLAB)
+    pytest.importorskip("ai_edge_litert", reason="the extra tflite is not installed")
+    box = load(shared_folder / "models" / "pascal-deeplab-quant" / "deeplabv3_mnv2_dm05_pascal_quant.tflite")
     box.prepare(np.random.default_rng(0).integers(0, 255, (2, 3, 64, 96), dtype=np.uint8))
     assert box.preprocessing.head == "class-map"
     assert box.predict(np.zeros((1, 3, 64, 96), dtype=np.uint8)).shape == (1, 64 * 96)

@@ -155,18 +155,14 @@ def test_the_same_maps_are_let_through(tmp_path: Path) -> None:
     assert "sure_disagreement_real" not in {each.name for each in result.conditions}
 
 
-DEEPLABS = Path(__file__).parents[3] / "shared/models/pascal-deeplab-quant"
-PHOTOGRAPHS = Path(__file__).parents[3] / "shared/data/photographs/images"
-
-
 @pytest.mark.slow
-@pytest.mark.skipif(not DEEPLABS.exists() or not PHOTOGRAPHS.exists(), reason="the DeepLabs of ../shared are not here")
-def test_a_deeplab_that_is_handed_blue_for_red_is_refused(tmp_path: Path) -> None:
+def test_a_deeplab_that_is_handed_blue_for_red_is_refused(shared_folder: Path, tmp_path: Path) -> None:
     """Beside itself, as it was made to be fed."""
-    pytest.importorskip("ai_edge_litert")
-    file, data = DEEPLABS / "deeplabv3_mnv2_dm05_pascal_quant.tflite", tmp_path / "data"
+    pytest.importorskip("ai_edge_litert", reason="the extra tflite is not installed")
+    file = shared_folder / "models" / "pascal-deeplab-quant" / "deeplabv3_mnv2_dm05_pascal_quant.tflite"
+    data = tmp_path / "data"
     data.mkdir()
-    for number, path in enumerate(sorted(PHOTOGRAPHS.glob("*/*"))[::5]):
+    for number, path in enumerate(sorted((shared_folder / "data" / "photographs" / "images").glob("*/*"))[::5]):
         (data / f"{number:02}.jpg").symlink_to(path.resolve())
     fed = tuple(ModelSpec(str(file), Preprocessing(channels=channels)) for channels in ("rgb", "bgr"))
     config = CheckConfig(compare=CompareConfig(models=fed, technique="as_is"))
