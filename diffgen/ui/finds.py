@@ -195,7 +195,8 @@ def detail(find: api.TriggerDetails, run: str, stamp: str, models: tuple[str, ..
     number = picture.identifier
     source, views = picture_address(run, number, stamp=stamp), make_marks(picture.marks, names)
     if isinstance(views, MapsView):
-        figures = [_figure(source, title, "", _over(layer)) for title, layer in views.panels] + [_legend(views)]
+        over = Markup('<img src="{}" alt="">')
+        figures = [_figure(source, title, "", over.format(layer)) for title, layer in views.panels] + [_legend(views)]
     else:
         boxes = _boxes(views, extent_of(picture.image)) if views else ""
         figures = [_figure(source, f"trigger {number}", "what was found", boxes)]
@@ -229,11 +230,6 @@ def _figure(address: str, title: str, text: str, over: str = "") -> Markup:
         '<figure><span class="dg-marked"><img src="{}" alt="{}" onerror="this.closest(\'figure\').classList.add('
         "'dg-gone')\">{}</span><figcaption><b>{}</b>{}</figcaption></figure>"
     ).format(address, title, over, title, text)
-
-
-def _over(layer: str) -> Markup:
-    """One map over a picture, from its data URI."""
-    return Markup('<img src="{}" alt="">').format(layer)
 
 
 def _legend(view: MapsView) -> Markup:
