@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import get_args, overload
@@ -17,7 +17,7 @@ from diffgen.errors import DiffgenError, RunError, UserError
 from diffgen.models.answer_store import AnswerStore
 from diffgen.models.class_names import Background, background_in, in_order, inverse, names_without, own_order
 from diffgen.models.detections import BoxReader
-from diffgen.models.detector_heads import looks_like_boxes
+from diffgen.models.detector_heads import declare_boxes, looks_like_boxes
 from diffgen.models.detectors import prepare_reader
 from diffgen.models.inputs import ImageShape, PixelTransform, as_tensor, check_images, grey_levels_only
 from diffgen.models.maps import MapReader, looks_like_maps
@@ -32,6 +32,7 @@ from diffgen.models.outputs import (
     find_first_fault,
     leave_unanswered,
     names_several_labels,
+    no_such_output,
     outputs_in_words,
     picked,
     to_probabilities,
@@ -163,6 +164,35 @@ class BlackBox(ABC):
             )
         self._sides, self.fixed_batch, self._takes_bytes = sides, shapes[0][0], bytes_alone
         self.preprocessing = self._admit(self.preprocessing)
+
+    def _declare_outputs(self, shapes: Mapping[str, Sequence[object]]) -> None:
+        """Take over what a file or a server declares of its outputs: several may be boxes, or maps of classes.
+
+        Args:
+            shapes: by name; sides that are left open are no whole numbers.
+
+        Raises:
+            UserError: none of them is that which is to be read.
+        """
+        if self.preprocessing.outputs == "auto" and not self.preprocessing.output:
+            if declare_boxes(shapes):
+                self.declare(Preprocessing(outputs="boxes"))
+            elif len(shapes) > 1 and all(len(shape) == 4 for shape in shapes.values()):
+                self.declare(Preprocessing(outputs="maps"))
+        self._wanted_outputs(list(shapes))
+
+    def _wanted_outputs(self, names: list[str]) -> list[str]:
+        """Which outputs are to be read: the one that is named, else all of a model that is no classifier.
+
+        Raises:
+            UserError: there is none of that name, or a classifier has several.
+        """
+        output = self.preprocessing.output or ""
+        if output in names:
+            return [output]
+        if not output and (len(names) == 1 or not self.classifies):
+            return names
+        raise UserError(no_such_output(self.name, names, output, counted(len(names), "output")))
 
     def declare(self, declared: Preprocessing) -> None:
         """Feed it as its file says, or one beside it, where nobody says otherwise; what was declared first wins.

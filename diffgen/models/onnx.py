@@ -15,11 +15,9 @@ from diffgen.config.models import MAX_SIDE
 from diffgen.errors import UserError
 from diffgen.models.base import BlackBox
 from diffgen.models.class_names import names_from_metadata
-from diffgen.models.detector_heads import declare_boxes
 from diffgen.models.inputs import as_tensor
 from diffgen.models.model_settings import ModelSettings
-from diffgen.models.outputs import no_such_output
-from diffgen.models.wording import counted, reason
+from diffgen.models.wording import reason
 from diffgen.numerics import all_threads
 from diffgen.types import UInt8Array
 
@@ -81,14 +79,7 @@ class OnnxModel(BlackBox):
                 f"{path} is an ONNX file with names that are no text ({reason(error)}); export it again."
             ) from error
         self.declare(_declared(metadata))
-        shapes = {each.name: each.shape or () for each in self._session.get_outputs()}
-        if self.preprocessing.outputs == "auto" and not self.preprocessing.output:
-            if declare_boxes(shapes):
-                self.declare(Preprocessing(outputs="boxes"))
-            elif len(shapes) > 1 and all(len(shape) == 4 for shape in shapes.values()):
-                self.declare(Preprocessing(outputs="maps"))
-        if self.classifies or self.preprocessing.output:
-            self._wanted_output()
+        self._declare_outputs({each.name: each.shape or () for each in self._session.get_outputs()})
         if self._named_by_file:
             self.class_names = names_from_metadata(metadata)
 
@@ -106,7 +97,7 @@ class OnnxModel(BlackBox):
         return {self._input_name: batch.numpy().astype(self._dtype, copy=False)}
 
     def _ask(self, batch: torch.Tensor) -> object:
-        names = self._output_names if not self.classifies and not self.preprocessing.output else [self._wanted_output()]
+        names = self._wanted_outputs(self._output_names)
         answers = [
             torch.from_numpy(each) if isinstance(each, np.ndarray) else each
             for each in self._session.run(names, self._fed(batch))
@@ -115,15 +106,6 @@ class OnnxModel(BlackBox):
 
     def _picked(self, answer: object) -> object:
         return answer  # by the graph already
-
-    def _wanted_output(self) -> str:
-        output = self.preprocessing.output or ""
-        if output in self._output_names:
-            return output
-        if not output and len(self._output_names) == 1:
-            return self._output_names[0]
-        described = counted(len(self._output_names), "output")
-        raise UserError(no_such_output(self.name, self._output_names, output, described))
 
     def _single_input(self) -> Any:
         inputs = self._session.get_inputs()

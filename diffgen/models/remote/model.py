@@ -15,13 +15,13 @@ from diffgen.errors import ServiceError, UserError
 from diffgen.models.base import BlackBox
 from diffgen.models.inputs import as_tensor
 from diffgen.models.model_settings import ModelSettings
-from diffgen.models.outputs import no_such_output
 from diffgen.models.remote.address import Address
 from diffgen.models.remote.protocol import (
     BINARY_EXTENSION,
     FLOATING,
     HEADER_LENGTH,
     INPUTS,
+    NUMBERS,
     Garbled,
     Metadata,
     TensorSpec,
@@ -68,7 +68,6 @@ class RemoteModel(BlackBox):
         self.url = str(address)
         self._input_device = torch.device("cpu")
         self._address = address
-        self._sides_of_head: tuple[int, ...] = ()  # of a detector, of one image
         self.server = Server(address.origin, self.name, remote.over(DEFAULT_REMOTE))
         self.answers: RemoteStore = RemoteStore(
             self.name,
@@ -90,7 +89,7 @@ class RemoteModel(BlackBox):
             mend="let the server take (N, C, H, W), (N, H, W, C) or flat (N, C * H * W), the number of images first",
             bytes_alone=self._input.datatype == "UINT8",
         )
-        self._check_output_types()
+        self._check_outputs()
         if largest is not None:
             self.batch_size = min(self.batch_size, largest)
 
@@ -138,14 +137,16 @@ class RemoteModel(BlackBox):
             )
         return inputs[0]
 
-    def _check_output_types(self) -> None:
-        outputs = self._metadata.outputs
-        names = [output.name for output in outputs]
-        wanted = self.preprocessing.output or ""
-        if outputs and wanted not in names and (wanted or len(names) > 1):
-            raise UserError(no_such_output(self.name, names, wanted, counted(len(names), "output")))
-        chosen = next((output for output in outputs if output.name == wanted or not wanted), None)
-        if chosen is not None and chosen.datatype not in FLOATING:
+    def _check_outputs(self) -> None:
+        outputs = {each.name: each for each in self._metadata.outputs}
+        if not outputs:
+            return
+        self._declare_outputs(
+            {name: [side if side > 0 else None for side in each.shape] for name, each in outputs.items()}
+        )
+        chosen = outputs[self._wanted_outputs(list(outputs))[0]]
+        # a map of three axes and more may hold the classes themselves
+        if self.classifies and len(chosen.shape) < 3 and chosen.datatype not in FLOATING:
             raise UserError(
                 f"Model {self.name} gives {chosen.datatype[:_SHOWN]} values in its output {chosen.name}; let it give "
                 "floating point probabilities or logits, not labels or quantized numbers."
@@ -163,20 +164,21 @@ class RemoteModel(BlackBox):
         about = f"{self.digest}\n{self.preprocessing.output}"
         if self.classifies:
             return self.answers.asked(pixels, about, self._from_server)
-        # rows are what is kept of answers, and what the head of a detector is read from has one more axis
-        # which axes these are the server tells once, also where a resumed run remembers every row
-        known = bool(self._sides_of_head)
-        answer = self.answers.asked(pixels, f"{about}\nboxes", self._flat) if known else self._flat(pixels)
-        if isinstance(answer, torch.Tensor) and answer.ndim == 2 and self._sides_of_head:
-            return answer.view(len(answer), *self._sides_of_head)
-        return answer
+        if self._reader.head is None:
+            return self._from_server(pixels)
+        # boxes and maps are kept as they were read: that is less, and of one length whatever the outputs are
+        about = f"{about}\n{self.image_shape}\n{self.preprocessing}\n{self._reader.head}"
+        return self.answers.asked(pixels, about, self._read)
 
-    def _flat(self, pixels: np.ndarray[Any, Any]) -> Any:
+    def _read(self, pixels: np.ndarray[Any, Any]) -> torch.Tensor:
         answer = self._from_server(pixels)
-        if isinstance(answer, torch.Tensor) and answer.ndim in (3, 4):
-            self._sides_of_head = tuple(answer.shape[1:])
-            return answer.float().flatten(1)
-        return answer
+        return super()._rows(answer, max(len(pixels), self.fixed_batch or 0))[: len(pixels)]
+
+    def _rows(self, answer: object, count: int) -> torch.Tensor:
+        if self.classifies or self._reader.head is None:
+            return super()._rows(answer, count)
+        assert isinstance(answer, torch.Tensor)
+        return answer  # of _read
 
     def _pixels(self, batch: torch.Tensor) -> np.ndarray[Any, Any]:
         """The batch as it is sent.
@@ -194,18 +196,21 @@ class RemoteModel(BlackBox):
         return np.ascontiguousarray(pixels)
 
     def _from_server(self, pixels: np.ndarray[Any, Any]) -> Any:
-        """What the server answers to (N, ...), as a tensor if it is numbers."""
+        """What the server answers to (N, ...), as a tensor or several by name if it is numbers.
+
+        Rows of a classifier are cut to N; other answers are those to as many images as the model takes at once.
+        """
         count = len(pixels)
         missing = (self.fixed_batch or count) - count
         if missing > 0:
             pixels = np.concatenate([pixels, np.repeat(pixels[-1:], missing, axis=0)])
-        output = self.preprocessing.output or (self._metadata.outputs[0].name if self._metadata.outputs else "")
-        body, headers = encode_request(self._input, pixels, outputs=[output] if output else [], binary=self.binary)
+        outputs = self._outputs_asked_for()
+        body, headers = encode_request(self._input, pixels, outputs=outputs, binary=self.binary)
         preparing = self.num_classes == 0
         try:
             answer = self.server.ask(
                 f"{self._address.path}/infer",
-                lambda reply: self._output(reply, output, len(pixels)),
+                lambda reply: self._numbers(reply, outputs, len(pixels)),
                 body=body,
                 headers=headers,
                 before=lambda: self.answers.spend(len(pixels)),
@@ -226,27 +231,38 @@ class RemoteModel(BlackBox):
             if preparing:
                 raise UserError(f"{words}; see that it takes such images.") from refused
             raise ServiceError(f"{words}; see the server's log.") from refused
-        if isinstance(answer, torch.Tensor) and answer.ndim and len(answer) == len(pixels):
+        if self.classifies and isinstance(answer, torch.Tensor) and answer.ndim and len(answer) == len(pixels):
             return answer[:count]
         return answer
 
-    def _output(self, reply: Reply, output: str, count: int) -> object:
-        """The output that is to be read.
+    def _outputs_asked_for(self) -> list[str]:
+        """Names of the outputs that the server is to give; none where its metadata name none, and it gives all."""
+        names = [each.name for each in self._metadata.outputs if self.classifies or each.datatype in NUMBERS]
+        if names:
+            return self._wanted_outputs(names)
+        return [self.preprocessing.output] if self.preprocessing.output else []
+
+    def _numbers(self, reply: Reply, outputs: list[str], count: int) -> object:
+        """The outputs that are to be read.
 
         Raises:
-            Garbled: it is not in the answer, or of another shape than those to ``count`` images were before.
+            Garbled: one is not in the answer, or of another shape than those to ``count`` images were before.
         """
         found = decode_response(reply.body, reply.headers.get(HEADER_LENGTH))
-        if output and output not in found:
-            raise Garbled(f"its answer has no output {output}")
-        if not output and len(found) != 1:
-            raise UserError(no_such_output(self.name, list(found), "", counted(len(found), "output")))
-        array = found[output] if output else next(iter(found.values()))
+        missing = [name for name in outputs if name not in found]
+        if missing:
+            raise Garbled(f"its answer has no output {missing[0]}")
+        arrays = {name: found[name] for name in outputs or found}
+        if len(arrays) != 1:
+            return {name: _tensor(each) for name, each in arrays.items() if each.dtype != object}
+        (array,) = arrays.values()
         if self.num_classes and self.classifies and array.shape != (count, self._columns):
             raise Garbled(f"its answer has the shape {list(array.shape)[:4]}")
-        if array.dtype == object:
-            return array
-        return as_tensor(array.astype(array.dtype.newbyteorder("="), copy=False))
+        return array if array.dtype == object else _tensor(array)
+
+
+def _tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
+    return as_tensor(array.astype(array.dtype.newbyteorder("="), copy=False))
 
 
 def _identity(address: Address, metadata: Metadata) -> str:

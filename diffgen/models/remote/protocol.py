@@ -24,7 +24,7 @@ INPUTS: dict[str, type[np.generic]] = {
     "FP16": np.float16,
     "UINT8": np.uint8,
 }
-_OUTPUTS: dict[str, type[np.generic]] = {
+NUMBERS: dict[str, type[np.generic]] = {
     **INPUTS,
     "BOOL": np.bool_,
     "INT8": np.int8,
@@ -197,15 +197,15 @@ def _shape(output: Mapping[str, Any]) -> tuple[int, ...]:
 
 def _from_json(output: Mapping[str, Any]) -> Array:
     """Flat or nested data; null stands for NaN, which JSON has not."""
-    if output["datatype"] not in _OUTPUTS:  # texts, of which no message shows more than that they are there
+    if output["datatype"] not in NUMBERS:  # texts, of which no message shows more than that they are there
         return np.asarray(output["data"], dtype=object)
-    return np.asarray(output["data"], dtype=_OUTPUTS[output["datatype"]]).reshape(_shape(output))
+    return np.asarray(output["data"], dtype=NUMBERS[output["datatype"]]).reshape(_shape(output))
 
 
 def _from_bytes(output: Mapping[str, Any], raw: bytes) -> Array:
-    if output["datatype"] not in _OUTPUTS:
+    if output["datatype"] not in NUMBERS:
         return np.asarray([raw], dtype=object)
-    shape, kind = _shape(output), np.dtype(_OUTPUTS[output["datatype"]]).newbyteorder("<")
+    shape, kind = _shape(output), np.dtype(NUMBERS[output["datatype"]]).newbyteorder("<")
     if len(raw) != prod(shape) * kind.itemsize:
         raise ValueError("more or fewer bytes than the shape asks for")
     return np.frombuffer(raw, dtype=kind).reshape(shape)

@@ -32,6 +32,7 @@ class Served:
         answer: from an array as it was sent, (N, ...), to one output or several by name.
         shape, datatype: of the input; -1 for open sides.
         outputs: names and datatypes.
+        shapes: of outputs, where it is not (-1, 10).
         versions: that there are.
         largest: most images at once; more are refused.
         inputs: in place of one called "pixels".
@@ -41,20 +42,29 @@ class Served:
     shape: tuple[int, ...] = (-1, 1, 28, 28)
     datatype: str = "FP32"
     outputs: dict[str, str] = field(default_factory=lambda: {"logits": "FP32"})
+    shapes: dict[str, list[int]] = field(default_factory=dict)
     versions: tuple[str, ...] = ("1",)
     largest: int | None = None
     inputs: list[dict[str, Any]] | None = None
 
 
 def onnx_model(path: Path, **settings: Any) -> Served:
-    """An ONNX file with one input and one output."""
+    """An ONNX file with one input."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     name = session.get_inputs()[0].name
-    return Served(lambda pixels: session.run(None, {name: pixels})[0], **settings)
+    given = session.get_outputs()
+    kinds = {"tensor(float)": "FP32", "tensor(int64)": "INT64"}
+    names = [each.name for each in given]
+    return Served(
+        lambda pixels: dict(zip(names, session.run(names, {name: pixels}), strict=True)),
+        outputs={each.name: kinds[each.type] for each in given},
+        shapes={each.name: [side if isinstance(side, int) else -1 for side in each.shape] for each in given},
+        **settings,
+    )
 
 
 class OipServer:
@@ -185,7 +195,10 @@ class _Handler(BaseHTTPRequestHandler):
             "versions": list(model.versions),
             "platform": "test",
             "inputs": [one] if model.inputs is None else model.inputs,
-            "outputs": [{"name": n, "datatype": kind, "shape": [-1, 10]} for n, kind in model.outputs.items()],
+            "outputs": [
+                {"name": n, "datatype": kind, "shape": model.shapes.get(n, [-1, 10])}
+                for n, kind in model.outputs.items()
+            ],
         }
 
     def _infer(self, model: Served, body: bytes) -> None:
@@ -216,7 +229,7 @@ class _Handler(BaseHTTPRequestHandler):
         arrays = found if isinstance(found, dict) else {next(iter(model.outputs)): found}
         wanted = [each["name"] for each in message.get("outputs", [])] or list(arrays)
         binary = bool((message.get("parameters") or {}).get("binary_data_output"))
-        self._give_arrays({name: arrays[name] for name in wanted}, binary=binary)
+        self._give_arrays({name: arrays[name] for name in wanted if name in arrays}, binary=binary)
 
     def _give_arrays(self, arrays: dict[str, np.ndarray], *, binary: bool) -> None:
         outputs, raw = [], b""

@@ -9,17 +9,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from diffgen.config import Preprocessing, RemoteConfig
 from diffgen.errors import RunError, ServiceError, UserError
 from diffgen.models import BlackBox, load
 from diffgen.models.noise import numeric_noise
 from diffgen.models.remote.model import RemoteModel
-from tests.models.detectors import Headed, pictures
+from tests.models.detectors import Headed, export, pictures
 from tests.models.painters import Painter
 from tests.models.remote.conftest import torch_model
 from tests.models.remote.fault_proxy import FAULTS, FaultProxy
-from tests.models.remote.oip_server import OipServer, Served
+from tests.models.remote.oip_server import OipServer, Served, onnx_model
 
 Images = np.ndarray[Any, np.dtype[np.uint8]]
 QUICK = RemoteConfig(timeout=5.0)
@@ -307,3 +308,69 @@ def test_boxes_and_maps_behind_an_address_are_as_in_memory(tmp_path: Path, modul
         again.answers.attach(tmp_path / "answers.sqlite")
         np.testing.assert_array_equal(again.predict(images), first)
         assert again.answers.images_sent < 2 * sent
+
+
+@pytest.mark.parametrize("declared", [True, False])
+@pytest.mark.parametrize("kind", ["boxes-and-scores", "dets", "ssd", "three outputs"])
+def test_several_outputs_of_a_detector_are_read_as_those_of_its_file(kind: str, declared: bool, tmp_path: Path) -> None:
+    """Whether the server says beforehand what they are, or its answers alone show it."""
+    images, _ = pictures(6)
+    file = load(export(kind, tmp_path / "net.onnx"))
+    file.prepare(images)
+    expected = file.predict(images)
+    one = kind == "three outputs"  # with as many boxes as there are, and no axis for images
+    served = onnx_model(tmp_path / "net.onnx", shape=(1 if one else -1, 3, 64, 64))
+    if not declared:
+        served.outputs = {}
+    with OipServer({"m": served}, binary=declared) as server:
+        box = opened(server, images, batch_size=4)
+        assert box.detects and box.preprocessing.head == file.preprocessing.head
+        np.testing.assert_array_equal(box.predict(images), expected)
+        box.answers.attach(tmp_path / "answers.sqlite")
+        box.predict(images)
+        sent = box.answers.images_sent
+        np.testing.assert_array_equal(box.predict(images[::-1])[::-1], expected)
+        assert box.answers.images_sent == sent == server.images
+        again = opened(server, images)
+        again.answers.attach(tmp_path / "answers.sqlite")
+        before = again.answers.images_sent
+        np.testing.assert_array_equal(again.predict(images), expected)
+        assert again.answers.images_sent == before
+
+
+def test_of_several_maps_the_usual_one_is_read(tmp_path: Path) -> None:
+    images, _ = pictures(6)
+    network = load(Painter("dict"))
+    network.prepare(images)
+
+    def answer(pixels: Images) -> dict[str, Any]:
+        with torch.inference_mode():
+            return {name: each.numpy() for name, each in Painter("dict")(torch.from_numpy(pixels)).items()}
+
+    declared = {"out": [-1, 3, 64, 64], "aux": [-1, 3, 32, 32]}
+    served = Served(answer, shape=(-1, 3, 64, 64), outputs=dict.fromkeys(declared, "FP32"), shapes=declared)
+    with OipServer({"m": served}) as server:
+        box = opened(server, images)
+        assert box.preprocessing.outputs == "maps"
+        np.testing.assert_array_equal(box.predict(images), network.predict(images))
+
+
+def test_a_map_of_whole_numbers_is_read() -> None:
+    images, _ = pictures(6)
+    network = load(Painter("map"))
+    network.prepare(images)
+    served = torch_model(
+        Painter("map"), shape=(-1, 3, 64, 64), outputs={"classes": "INT64"}, shapes={"classes": [-1, 64, 64]}
+    )
+    with OipServer({"m": served}) as server:
+        np.testing.assert_array_equal(opened(server, images).predict(images), network.predict(images))
+
+
+def test_an_output_that_is_left_out_later_on_is_a_fault_of_the_server(tmp_path: Path, pauses: list[float]) -> None:
+    images, _ = pictures(4)
+    whole = onnx_model(export("dets", tmp_path / "net.onnx"), shape=(-1, 3, 64, 64))
+    with OipServer({"m": whole}) as server:
+        box = opened(server, images)
+        whole_answer, whole.answer = whole.answer, lambda pixels: {"dets": whole_answer(pixels)["dets"]}
+        with pytest.raises(ServiceError, match="its answer has no output labels"):
+            box.predict(images)
