@@ -13,8 +13,31 @@ import numpy as np
 import torch
 from torch import nn
 
-# of CONV_2D, FULLY_CONNECTED, MAX_POOL_2D and RESHAPE, as int8 needs them
-_VERSIONS = {3: 3, 9: 4, 17: 2, 22: 1}
+# of CONV_2D, FULLY_CONNECTED, LOGISTIC, MAX_POOL_2D and RESHAPE, as int8 needs them
+_VERSIONS = {3: 3, 9: 4, 14: 1, 17: 2, 22: 1}
+
+
+@dataclass(frozen=True)
+class Ssd:
+    """The end of a detector as TensorFlow's Object Detection API converts it: boxes and classes, then suppression.
+
+    Attributes:
+        boxes, scores: convolutions over what the network gives, of 4 channels, and of 1 + C for the background and the
+            classes. Their values are encoded boxes, and logits.
+        anchors: float32 (H * W, 4), y and x of the middle, height and width, as shares of the sides.
+        options: of the operator.
+        outputs: names of the boxes, classes, scores and their number.
+        order: in which the file lists these.
+        operator: that suppresses.
+    """
+
+    boxes: nn.Conv2d
+    scores: nn.Conv2d
+    anchors: np.ndarray
+    options: dict[str, Any]
+    outputs: tuple[str, ...] = ("", ":1", ":2", ":3")
+    order: tuple[int, ...] = (0, 1, 2, 3)
+    operator: str = "TFLite_Detection_PostProcess"
 
 
 @dataclass
@@ -34,6 +57,7 @@ def tflite_file(
     calibration: torch.Tensor | None = None,
     open_batch: bool = False,
     reshape_to: int | None = None,
+    ssd: Ssd | None = None,
 ) -> bytes:
     """The contents of a file.
 
@@ -44,6 +68,7 @@ def tflite_file(
         calibration: float32 (N, C, H, W) to find ranges on; the file is int8 then, its input and output too.
         open_batch: declare the size of the batch as open instead of 1.
         reshape_to: size of the batch that the graph holds as a constant, or None: it takes any.
+        ssd: what comes behind the network, in float32.
     """
     import flatbuffers
     from ai_edge_litert import schema_py_generated as schema
@@ -62,13 +87,7 @@ def tflite_file(
         fused = number + 1 < len(layers) and isinstance(layers[number + 1], nn.ReLU)
         scale = ranges[number + 1 + fused] if ranges else None
         if isinstance(layer, nn.Conv2d):
-            kernel = layer.weight.detach().permute(0, 2, 3, 1).numpy()
-            same = layer.padding != (0, 0)
-            sides = [side - (0 if same else size - 1) for side, size in zip(shape[1:3], kernel.shape[1:3], strict=True)]
-            shape = [batch, *sides, len(kernel)]
-            how = {"padding": 0 if same else 1, "strideW": 1, "strideH": 1, "fusedActivationFunction": int(fused)}
-            options = _made(schema.Conv2DOptionsT(), **how)
-            current = _weighed(graph, schema, (3, 1), options, current, kernel, layer.bias, shape, scale)
+            current, shape = _convolved(graph, schema, layer, current, shape, scale, fused=fused)
         elif isinstance(layer, nn.Linear):
             kernel = layer.weight.detach().numpy()
             if flat_from:  # torch flattens channels first
@@ -93,7 +112,8 @@ def tflite_file(
             wanted = _tensor(graph, schema, "shape", [2], data=target, kind=2)
             _operator(graph, schema, (22, 17), _made(schema.ReshapeOptionsT()), [current, wanted], output)
             current = output
-    main = _made(schema.SubGraphT(), tensors=graph.tensors, operators=graph.operators, inputs=[0], outputs=[current])
+    given = {"inputs": [0], "outputs": [current] if ssd is None else _suppressed(graph, schema, ssd, current, shape)}
+    main = _made(schema.SubGraphT(), tensors=graph.tensors, operators=graph.operators, **given)
     model = _made(schema.ModelT(), version=3, subgraphs=[main], operatorCodes=graph.codes, buffers=graph.buffers)
     builder = flatbuffers.Builder(1024)
     builder.Finish(model.Pack(builder), b"TFL3")
@@ -110,6 +130,65 @@ def _ranges(network: nn.Sequential, pixels: torch.Tensor) -> list[tuple[float, i
         scale = (high - low) / 255
         found.append((scale, round(-128 - low / scale)))
     return found
+
+
+def _convolved(
+    graph: _Graph,
+    schema: Any,
+    layer: nn.Conv2d,
+    source: int,
+    shape: list[int],
+    scale: tuple[float, int] | None,
+    *,
+    fused: bool = False,
+) -> tuple[int, list[int]]:
+    """A convolution; returns its output and the shape of that."""
+    kernel = layer.weight.detach().permute(0, 2, 3, 1).numpy()
+    same = layer.padding != (0, 0)
+    sides = [side - (0 if same else size - 1) for side, size in zip(shape[1:3], kernel.shape[1:3], strict=True)]
+    shape = [shape[0], *sides, len(kernel)]
+    how = {"padding": 0 if same else 1, "strideW": 1, "strideH": 1, "fusedActivationFunction": int(fused)}
+    options = _made(schema.Conv2DOptionsT(), **how)
+    return _weighed(graph, schema, (3, 1), options, source, kernel, layer.bias, shape, scale), shape
+
+
+def _suppressed(graph: _Graph, schema: Any, ssd: Ssd, source: int, shape: list[int]) -> list[int]:
+    """Boxes, classes, scores and their number from what a network gives; returns the outputs."""
+    from flatbuffers import flexbuffers
+
+    flat = []
+    for layer in (ssd.boxes, ssd.scores):
+        values, (_, height, width, channels) = _convolved(graph, schema, layer, source, shape, None)
+        rows = _tensor(graph, schema, "rows", [1, height * width, channels])
+        wanted = _tensor(graph, schema, "shape", [3], data=np.array([1, -1, channels], dtype=np.int32), kind=2)
+        _operator(graph, schema, (22, 17), _made(schema.ReshapeOptionsT()), [values, wanted], rows)
+        flat.append(rows)
+    scores = _like(graph, schema, flat[1], graph.tensors[flat[1]].shape)
+    _operator(graph, schema, (14, 0), None, [flat[1]], scores)
+    anchors = _tensor(graph, schema, "anchors", list(ssd.anchors.shape), data=ssd.anchors)
+    most = ssd.options["max_detections"]
+    outputs = [_tensor(graph, schema, "", each) for each in ([1, most, 4], [1, most], [1, most], [1])]
+    for output, name in zip(outputs, ssd.outputs, strict=True):
+        graph.tensors[output].name = f"{ssd.operator}{name}".encode()
+    graph.codes.append(
+        _made(
+            schema.OperatorCodeT(),
+            builtinCode=32,
+            deprecatedBuiltinCode=32,
+            customCode=ssd.operator.encode(),
+            version=1,
+        )
+    )
+    graph.operators.append(
+        _made(
+            schema.OperatorT(),
+            opcodeIndex=len(graph.codes) - 1,
+            inputs=[flat[0], scores, anchors],
+            outputs=outputs,
+            customOptions=list(flexbuffers.Dumps(ssd.options)),
+        )
+    )
+    return [outputs[number] for number in ssd.order]
 
 
 def _weighed(

@@ -335,7 +335,9 @@ def _single(samples: Sequence[Outputs], size: Size, classes: int, said: HeadKind
 def _with_labels(samples: Sequence[Outputs], said: HeadKind | None) -> Head | None:
     """Boxes, scores and one label for each."""
     first = samples[0]
-    boxes = _named_like(("box", "dets"), {k: v for k, v in first.items() if v.shape[-1:] in ((4,), (5,))})
+    fours = {k: v for k, v in first.items() if v.ndim in (2, 3) and v.shape[-1] in (4, 5)}
+    # with an axis for the images, where there is one: the classes of four or five boxes are as many numbers
+    boxes = _named_like(("box", "dets"), {k: v for k, v in fours.items() if v.ndim == 3} or fours)
     if boxes is None or said not in (None, "ssd", "torchvision", "detections", "end-to-end"):
         return None
     beside = {k: v for k, v in first.items() if k != boxes and tuple(v.shape) == tuple(first[boxes].shape[:-1])}

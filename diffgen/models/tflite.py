@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -150,6 +151,13 @@ class TfliteModel(BlackBox):
         self.declare(self._input.declared.above(declared_normalization(path.read_bytes())))
 
     def _ask(self, batch: torch.Tensor) -> object:
+        try:
+            return self._invoked(batch)
+        except RuntimeError as error:
+            _refuse_operators_of_tensorflow(self._path, error)
+            raise
+
+    def _invoked(self, batch: torch.Tensor) -> object:
         shape = tuple(batch.shape)
         check_sides(self._sides, batch)  # it could be made to take other sides, and would answer nonsense
         if shape != self._shape:
@@ -225,10 +233,25 @@ def _opened(path: Path, quiet: Callable[[], AbstractContextManager[None]], *, tr
             interpreter.allocate_tensors()
             interpreter.get_input_details(), interpreter.get_output_details()
     except Exception as error:  # ValueError and RuntimeError, but also what damaged names lead to
+        _refuse_operators_of_tensorflow(path, error)
         raise UserError(
             f"{path} is a TensorFlow Lite model that LiteRT cannot read ({reason(error)}); convert it again."
         ) from error
     return interpreter
+
+
+def _refuse_operators_of_tensorflow(path: Path, error: Exception) -> None:
+    """Say it where what LiteRT raises is due to an operator that the converter has left to TensorFlow.
+
+    Raises:
+        UserError: it is.
+    """
+    operators = re.findall(r"\bFlex(\w+)", str(error))
+    if operators:
+        raise UserError(
+            f"{path} is a TensorFlow Lite model that computes {operators[0]} with TensorFlow itself, which LiteRT does "
+            "not do; convert it with tf.lite.OpsSet.TFLITE_BUILTINS alone, or without that operator."
+        ) from error
 
 
 def _try_in_another_process(path: Path) -> None:
