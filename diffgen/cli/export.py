@@ -18,7 +18,7 @@ diffgen export runs/mine -o found --all      also those that a filter rejected
 diffgen export runs/mine --dataset finds     all triggers as Parquet: finds/run=mine/*.parquet
 diffgen export runs/mine --coco finds        detectors: pictures and boxes as COCO has them
 diffgen export runs/mine --to s3://me/runs   report, figures and parts: s3://me/runs/mine
-diffgen export runs/mine --issue 17          two detectors: pictures, boxes, reproduce.py
+diffgen export runs/mine --issue 17          detectors or maps: pictures, answers, reproduce.py
 diffgen export runs/mine --for-training set  set/train/CLASS/*.png and set/test/CLASS/*.png
 """
 
@@ -54,7 +54,7 @@ def add_parser(verbs: Any) -> None:
         "--issue",
         type=int,
         metavar="NUMBER",
-        help="one find of two detectors as a folder to attach to an issue (default: RUN-issue-NUMBER)",
+        help="one find of two detectors, or of maps, as a folder for an issue (default: RUN-issue-NUMBER)",
     )
     parser.add_argument(
         "--coco", metavar="FOLDER", help="finds of detectors with boxes, for COCO's readers or FiftyOne"

@@ -127,7 +127,7 @@ class Panel:
         self.task = task
         self.words = task.words
         self.seconds = [0.0] * len(self.boxes)  # that each took for the pictures asked about last
-        self._places = tuple(places)
+        self.places = tuple(places)
         self._lock = Lock()
         self._held: tuple[torch.Tensor, Float32Array] | None = None
         self._waiting: set[int] = set()
@@ -144,7 +144,7 @@ class Panel:
             images: uint8 (N, C, H, W).
         """
         found = []
-        for index, (model, places) in enumerate(zip(self.boxes, self._places, strict=True)):
+        for index, (model, places) in enumerate(zip(self.boxes, self.places, strict=True)):
             started = time.perf_counter()
             said = model.predict(images)
             said = said.cpu().numpy() if isinstance(said, torch.Tensor) else said

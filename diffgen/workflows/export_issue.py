@@ -1,4 +1,7 @@
-"""Writes one find of two detectors as a folder that somebody else can run: pictures, what both say, and ten lines."""
+"""Writes one find of two detectors, or of two models that give maps, as a folder that somebody else can run.
+
+In it are two pictures, what both models say of them, and ten lines that ask them again.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from diffgen.comparison.opened_run import OpenedRun
 from diffgen.config import ModelSpec, roles, to_dict
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
+from diffgen.models.outputs import TASKS
 from diffgen.models.panel import Panel, panel_of, seated
 from diffgen.origins import NO_SEED, recipe_text
 from diffgen.runs.folder import RunFolder
@@ -21,6 +25,7 @@ from diffgen.runs.outputs import filled, output_folder, write_new
 from diffgen.runs.pictures import png_bytes
 from diffgen.runs.results import FinishedRun
 from diffgen.tasks.detection import VALUES, Detection
+from diffgen.tasks.segmentation import Segmentation
 from diffgen.types import Float32Array, Result, UInt8Array, several
 from diffgen.workflows.replay import rows_of
 
@@ -34,13 +39,21 @@ from diffgen.models import load
 
 for name in {names}:
     said = json.load(open(f"{{name}}.json"))
-    image = np.asarray(Image.open(f"{{name}}.png").convert("RGB")).transpose(2, 0, 1)[None]
+    image = np.atleast_3d(Image.open(f"{{name}}.png")).transpose(2, 0, 1)[None]
     for role, path in zip("AB", sys.argv[1:]):
         model = load(path, preprocessing=Preprocessing(**said[role]["preprocessing"]))
         model.prepare(image)
-        boxes = model.predict(image).reshape(-1, {values})
+{answers}'''
+_BOXES = f"""\
+        boxes = model.predict(image).reshape(-1, {VALUES})
         print(name, role, np.round(boxes[boxes[:, 4] >= said["score_threshold"]], 2).tolist())
-'''
+"""
+_MAPS = """\
+        cells = np.array(said[role]["numbers"])[model.predict(image)[0].astype(int)]
+        shares = np.bincount(cells, minlength=len(said["classes"])) / len(cells)
+        same = (cells == np.asarray(Image.open(f"{name}-{role}.png")).ravel()).mean()
+        print(name, role, dict(zip(said["classes"], shares.round(4).tolist())), f"{same:.2%} as in {name}-{role}.png")
+"""
 
 
 @dataclass(frozen=True)
@@ -73,11 +86,13 @@ def export_issue(
     events: Listener | None = None,
     stop: StopToken | None = None,
 ) -> IssueResult:
-    """Write a find of two detectors such that it can be attached to an issue about one of them.
+    """Write a find of two detectors, or models that give maps, such that it can be attached to an issue about one.
 
     ``differing.png`` is the picture on which they differ and ``agreeing.png`` one like it on which they agree: those of
     ``diffgen shrink`` where that has found such a pair, else the find and the real image that it was made from. The
-    files ``.json`` beside them say what each model reports, and ``reproduce.py`` asks the models again.
+    files ``.json`` beside them say what each model reports, and ``reproduce.py`` asks the models again. Of a map they
+    say which share of it each class has; the map itself is in ``differing-A.png`` and so on, a grey level being the
+    number of a class among ``classes``.
 
     Args:
         run: the run folder.
@@ -91,15 +106,18 @@ def export_issue(
         events, stop: told what happens, and what ends it; see :mod:`diffgen.events`.
 
     Raises:
-        UserError: no finished run of two detectors there, its models or data are gone or have changed, it reported no
+        UserError: no finished run of two such models there, its models or data are gone or have changed, it reported no
             such find, or the folder cannot be written.
     """
     progress, folder = Progress(events, stop), RunFolder.open(run)
     target = folder.path.with_name(f"{folder.path.absolute().name}-issue-{trigger}") if output is None else Path(output)
     place = output_folder(target, kind="issue", force=force, hint=", or add --force to replace an issue")
     opened, found = OpenedRun(folder, device), FinishedRun.open(folder)
-    if opened.config.task.name != "detection" or len(opened.config.models) != 2:
-        raise UserError(f"The run {folder.path} does not compare two detectors; export its finds without --issue.")
+    if opened.config.task.name not in TASKS.values() or len(opened.config.models) != 2:
+        raise UserError(
+            f"The run {folder.path} does not compare two detectors, or two models that give maps; export its finds "
+            "without --issue."
+        )
     row = int(rows_of([trigger], found.triggers.numbers[found.triggers.confirmed], folder.path)[0])
     row = int(np.flatnonzero(found.triggers.confirmed)[row])
     pictures = _shrunk(folder, trigger)
@@ -116,21 +134,27 @@ def export_issue(
     panel = panel_of(seated(boxes, opened.config.task))
     assert panel is not None
     said = panel.answers(stack)
-    sentence = _sentence(panel, said[:1])
+    sentence, files = _sentence(panel, said[:1], stack.shape[2:]), dict[str, bytes]()
+    for name, image, answers in zip(pictures, stack, said, strict=True):
+        files[f"{name}.png"] = png_bytes(image)
+        told = {"made_by": recipe_text(origin.recipe), **_answered(panel, answers)}
+        files[f"{name}.json"] = (json.dumps(told, indent=1) + "\n").encode()
+        if isinstance(panel.task, Segmentation):
+            levels = np.uint8 if len(panel.task.classes) <= 256 else np.uint16
+            maps = panel.task.maps_of(answers[None])[0].astype(levels)
+            files |= {f"{name}-{role}.png": png_bytes(each[None]) for role, each in zip("AB", maps, strict=True)}
+    script = _SCRIPT.format(
+        sentence=sentence,
+        models=" ".join(Path(each.name).name for each in panel.boxes),
+        version=folder.manifest["version"],
+        names=tuple(pictures),
+        answers=_BOXES if isinstance(panel.task, Detection) else _MAPS,
+    )
+    files["reproduce.py"] = script.encode()
     with filled(place) as unfinished:
-        for name, image, answers in zip(pictures, stack, said, strict=True):
-            write_new(unfinished / f"{name}.png", png_bytes(image))
-            write_new(unfinished / f"{name}.json", _json(panel, answers, recipe_text(origin.recipe)).encode())
-        script = _SCRIPT.format(
-            sentence=sentence,
-            models=" ".join(Path(each.name).name for each in panel.boxes),
-            version=folder.manifest["version"],
-            names=tuple(pictures),
-            values=VALUES,
-        )
-        write_new(unfinished / "reproduce.py", script.encode())
-    files = tuple(f"{name}.{kind}" for name in pictures for kind in ("png", "json"))
-    return IssueResult(str(folder.path), str(place.path), (*files, "reproduce.py"), sentence)
+        for name, content in files.items():
+            write_new(unfinished / name, content)
+    return IssueResult(str(folder.path), str(place.path), tuple(files), sentence)
 
 
 def _shrunk(folder: RunFolder, trigger: int) -> dict[str, UInt8Array]:
@@ -142,30 +166,36 @@ def _shrunk(folder: RunFolder, trigger: int) -> dict[str, UInt8Array]:
     return {"differing": arrays["triggers"][rows[0]], "agreeing": arrays["agreeing"][rows[0]]} if len(rows) else {}
 
 
-def _sentence(panel: Panel, answers: Float32Array) -> str:
-    """What two detectors say of the contested object of a picture, float32 (1, 2, D)."""
-    assert isinstance(panel.task, Detection)
-    found = panel.task.differences(answers)
-    words = [panel.words[label] for label in found.vectors[0].argmax(axis=1)]
-    where = "" if np.isnan(found.boxes[0]).any() else f" at {found.boxes[0].round(1).tolist()}"
+def _sentence(panel: Panel, answers: Float32Array, sides: tuple[int, ...]) -> str:
+    """What two models say of the contested thing in a picture of a height and width, float32 (1, 2, D)."""
+    words = [panel.words[label] for label in panel.task.contested(answers)[0].argmax(axis=1)]
+    if isinstance(panel.task, Detection):
+        corners = panel.task.differences(answers).boxes[0]
+    else:
+        assert isinstance(panel.task, Segmentation)
+        region = np.argwhere(panel.task.regions(answers).regions[0])
+        cells = np.concatenate([region.min(axis=0), region.max(axis=0) + 1]) if len(region) else np.full(4, np.nan)
+        corners = (cells * np.tile(np.array(sides) / panel.task.sides, 2))[[1, 0, 3, 2]]
+    where = "" if np.isnan(corners).any() else f" at {corners.round(1).tolist()}"
     return f"A says {words[0]}, B says {words[1]}{where}."
 
 
-def _json(panel: Panel, answers: Float32Array, recipe: str) -> str:
-    """What each model reports in a picture, float32 (2, D), boxes as COCO has them, and how it is fed."""
-    assert isinstance(panel.task, Detection)
-    entries: dict[str, Any] = {"score_threshold": panel.task.threshold, "made_by": recipe}
-    for role, model, boxes in zip(
-        roles(panel.boxes), panel.boxes, answers.reshape(len(answers), -1, VALUES), strict=True
-    ):
-        kept = boxes[panel.task.reported(boxes)].astype(float).round(3)
-        entries[role] = {
-            "model": model.name,
-            "sha256": model.digest,
-            "preprocessing": to_dict(model.preprocessing),
-            "boxes": [
-                {"bbox": [x1, y1, x2 - x1, y2 - y1], "score": score, "category": panel.task.classes[int(label)]}
-                for x1, y1, x2, y2, score, label in kept.tolist()
-            ],
-        }
-    return json.dumps(entries, indent=1) + "\n"
+def _answered(panel: Panel, answers: Float32Array) -> dict[str, Any]:
+    """What each model says of a picture, float32 (2, D), and how it is fed."""
+    task, entries = panel.task, dict[str, Any]()
+    for role, model, own, places in zip(roles(panel.boxes), panel.boxes, answers, panel.places, strict=True):
+        fed = {"model": model.name, "sha256": model.digest, "preprocessing": to_dict(model.preprocessing)}
+        if isinstance(task, Detection):
+            boxes = own.reshape(-1, VALUES)
+            kept = boxes[task.reported(boxes)].astype(float).round(3).tolist()
+            said = [
+                {"bbox": [x1, y1, x2 - x1, y2 - y1], "score": score, "category": task.classes[int(label)]}
+                for x1, y1, x2, y2, score, label in kept
+            ]
+            entries[role] = {**fed, "boxes": said}
+        else:
+            shares = [float((own == number).mean()) for number in range(len(task.classes))]
+            named = {name: round(share, 4) for name, share in zip(task.classes, shares, strict=True) if share}
+            entries[role] = {**fed, "numbers": places.tolist(), "shares": named}
+    beside = {"score_threshold": task.threshold} if isinstance(task, Detection) else {"classes": task.classes}
+    return {**beside, **entries}

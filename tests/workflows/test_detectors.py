@@ -321,6 +321,10 @@ def test_classifiers_have_no_boxes_to_export(tmp_path: Path, told: Told) -> None
         diffgen.export_coco(tmp_path / "run", tmp_path / "out")
     assert not (tmp_path / "out").exists()
     told(_GROUP, "classifiers, and --coco", caught.value)
+    with pytest.raises(UserError, match="does not compare two detectors, or two models that give maps") as caught:
+        diffgen.export_issue(tmp_path / "run", 0, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    told(_GROUP, "classifiers, and --issue", caught.value)
 
 
 def test_a_run_of_files_is_replayed_and_gone_on_with(of_files: Path) -> None:

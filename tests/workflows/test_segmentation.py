@@ -1,10 +1,14 @@
 """Comparisons of models that give each pixel a class, from real pictures to the report."""
 
+import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -93,6 +97,29 @@ def test_the_smallest_change_that_loses_a_class(of_files: Path) -> None:
     arrays = RunFolder.open(of_files / "run").read_arrays("shrunk")
     said = arrays["agreeing_probabilities"].argmax(axis=2)
     assert (said == said[:, :1]).all()
+
+
+def test_a_find_can_be_attached_to_an_issue(of_files: Path) -> None:
+    """Who gets it and has the two files sees the same maps."""
+    number = int(RunFolder.open(of_files / "run").read_arrays("report")["shown"][0])
+    made = diffgen.export_issue(of_files / "run", number)
+    each = [f"{name}{kind}" for name in ("differing", "original") for kind in (".png", ".json", "-A.png", "-B.png")]
+    assert made.files == (*each, "reproduce.py")
+    place = re.fullmatch(r"A says (\w+), B says (\w+) at \[(.+)\]\.", made.sentence)
+    assert place is not None
+    x1, y1, x2, y2 = (int(float(side)) for side in place[3].split(","))
+    for role, said in zip("AB", place.groups(), strict=False):
+        cells = np.asarray(Image.open(Path(made.folder) / f"differing-{role}.png"))
+        assert cells.shape == (48, 48) and NAMES.index(said) in cells[y1:y2, x1:x2]
+        shares = json.loads((Path(made.folder) / "differing.json").read_text())[role]["shares"]
+        assert shares == {NAMES[one]: round(float((cells == one).mean()), 4) for one in np.unique(cells)}
+    words = ["reproduce.py", *(str(of_files / f"{name}.onnx") for name in "ab")]
+    done = subprocess.run([sys.executable, *words], cwd=made.folder, capture_output=True, text=True, check=True)
+    told = done.stdout.splitlines()
+    assert [line.split()[:2] for line in told] == [[name, role] for name in ("differing", "original") for role in "AB"]
+    assert all("100.00% as in" in line for line in told)
+    (line,) = [line for line in told if line.startswith("differing B")]
+    assert f"'ground': {shares['ground']}" in line
 
 
 def test_one_of_three_models_stands_alone(tmp_path: Path) -> None:
