@@ -25,6 +25,7 @@ UInt8Array = NDArray[np.uint8]
 Int64Array = NDArray[np.int64]
 Float32Array = NDArray[np.float32]
 
+NO_CLASS = 255  # in a mask: nobody knows what the pixel shows
 _HASHED = 2**26  # bytes handed to SHA-256 at once
 
 
@@ -49,6 +50,8 @@ class ImageSet:
         names: N names of files below the source, or None: they are in none of their own.
         boxes: of the objects in each image, float32 (n, 5): x1, y1, x2, y2 in its pixels, within it, and the class;
             None for an image of which nobody knows. None: nobody knows of any.
+        masks: the class of each pixel, uint8 (H, W), ``NO_CLASS`` where nobody knows it; None as with boxes.
+        mask_names: names of these classes, or None: they are numbered as the models' own.
     """
 
     images: UInt8Array
@@ -57,6 +60,8 @@ class ImageSet:
     source: str
     names: tuple[str, ...] | None = None
     boxes: tuple[Float32Array | None, ...] | None = None
+    masks: tuple[UInt8Array | None, ...] | None = None
+    mask_names: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.images)
@@ -69,24 +74,29 @@ class ImageSet:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over shape, pixels, labels and boxes, as 64 hexadecimal digits: the key of what is cached for it."""
-        pixels = pixels_digest(self.images, self.labels)
-        if self.boxes is None:
-            return pixels
-        sha = hashlib.sha256(pixels.encode())
-        for each in self.boxes:
-            sha.update(b"?" if each is None else np.ascontiguousarray(each, dtype=np.float32).tobytes() + b"!")
-        return sha.hexdigest()
+        """SHA-256 over pixels and what is known, as 64 hexadecimal digits: the key of what is cached for it."""
+        digest = pixels_digest(self.images, self.labels)
+        for known in (self.boxes, self.masks):
+            if known is not None:
+                sha = hashlib.sha256(digest.encode())
+                for each in known:
+                    sha.update(b"?" if each is None else np.ascontiguousarray(each).tobytes() + b"!")
+                digest = sha.hexdigest()
+        return digest
 
     def at(self, rows: Int64Array | BoolArray) -> ImageSet:
         """The images of some rows, given by their numbers or one yes or no for each, and what is known of them."""
         rows = np.arange(len(self))[rows]
+        boxes, masks = (
+            None if known is None else tuple(known[row] for row in rows.tolist()) for known in (self.boxes, self.masks)
+        )
         return replace(
             self,
             images=self.images[rows],
             labels=None if self.labels is None else self.labels[rows],
             names=None if self.names is None else tuple(self.names[row] for row in rows.tolist()),
-            boxes=None if self.boxes is None else tuple(self.boxes[row] for row in rows.tolist()),
+            boxes=boxes,
+            masks=masks,
         )
 
 

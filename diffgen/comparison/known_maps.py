@@ -1,4 +1,4 @@
-"""Who is right about a contested region: what all models say of that part of the original picture."""
+"""Who is right about a contested region: what a mask, or else all models, say of that part of the original picture."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from diffgen.origins import NO_SEED
 from diffgen.runs.triggers import TriggerTable
 from diffgen.sources.operators import moved_boxes
 from diffgen.tasks.segmentation import Segmentation
-from diffgen.types import BoolArray, Float32Array, ImageSet, Int64Array
+from diffgen.types import NO_CLASS, BoolArray, Float32Array, ImageSet, Int64Array
 
 _POINTS = 32  # a side, of the original picture, that are followed into the changed one
 _DISPUTED = -1
+KNOWN = 1  # how sure it is what a mask says
 
 
 def named_by_origin(panel: Panel, data: ImageSet, triggers: TriggerTable, rows: Int64Array) -> Reading | None:
     """What is true of the contested things of some triggers, as far as their original pictures tell.
 
-    Of a region it is the class that all models give more than half of it in the original picture.
+    Of a region it is the class that more than half of it has in the mask of the original picture; where nobody knows
+    that, the one that all models give it there. How sure that is: ``KNOWN`` by a mask, 0 by the models.
 
     Args:
         panel: the models.
@@ -39,10 +41,14 @@ def named_by_origin(panel: Panel, data: ImageSet, triggers: TriggerTable, rows: 
     rows = rows[seeds[rows] != NO_SEED]
     points, agreed = _points(sides), dict[int, Int64Array]()
     row, column = _cells(points, task, sides)
-    for some in batches(np.unique(seeds[rows])):
+    masks = known_classes(task, data)
+    known = [seed for seed in np.unique(seeds[rows]).tolist() if masks[seed] is not None]
+    pixels = tuple((points[:, [1, 0]] + 0.5).astype(np.int64).T)
+    for some in batches(np.setdiff1d(seeds[rows], known)):
         maps = task.maps_of(panel.answers(data.images[some]))[:, :, row, column]
         alike = (maps == maps[:, :1]).all(axis=1)
         agreed.update(zip(some.tolist(), np.where(alike, maps[:, 0], _DISPUTED), strict=True))
+    agreed.update((seed, mask[pixels]) for seed in known if (mask := masks[seed]) is not None)
     for some in batches(rows):
         regions = task.regions(panel.answers(triggers.images_of(some))).regions
         for number, region in zip(some.tolist(), regions, strict=True):
@@ -51,7 +57,20 @@ def named_by_origin(panel: Panel, data: ImageSet, triggers: TriggerTable, rows: 
             if moved is not None:
                 named[number] = _said_of(region, moved, task, sides)
     recognised = named != _DISPUTED
-    return Reading(np.maximum(named, 0), np.where(recognised, 0, -1).astype(np.float32), recognised)
+    sure = np.where(recognised, np.where(np.isin(seeds, known), KNOWN, 0), -1)
+    return Reading(np.maximum(named, 0), sure.astype(np.float32), recognised)
+
+
+def known_classes(task: Segmentation, data: ImageSet) -> tuple[Int64Array | None, ...]:
+    """The classes of the pixels of each real image, int64 (H, W), by the numbers of the task; None: nobody knows them.
+
+    Pixels of which nobody knows, and those of classes that the models have not, are below 0.
+    """
+    names = data.mask_names or task.classes
+    places = np.full(NO_CLASS + 1, _DISPUTED, dtype=np.int64)
+    for number, name in enumerate(names[:NO_CLASS]):
+        places[number] = task.classes.index(name) if name in task.classes else _DISPUTED
+    return tuple(None if mask is None else places[mask] for mask in data.masks or (None,) * len(data))
 
 
 def _points(sides: tuple[int, int]) -> Float32Array:

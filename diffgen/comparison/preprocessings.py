@@ -207,7 +207,7 @@ class Trials:
         some = self._data.images[rows[: max(PREPARED, images // 4)]]  # which decide what its answers are
         try:
             box.set_preprocessing(plan[1].over(DEFAULT_PREPROCESSING))
-            prepare_model(box, replace(self._data, images=some, labels=None, boxes=None))
+            prepare_model(box, replace(self._data, images=some, labels=None, boxes=None, masks=None))
             labels, names = self._labels(), self._names or names_of_classes(box)
             if labels is not None and box.background_open and labels_lack_one(self._data, names):
                 _settle_first(box, self._data.images[rows], labels[rows])

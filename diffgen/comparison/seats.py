@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from diffgen.config import CompareConfig, replace
+from diffgen.data.checks import check_classes
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.models import BlackBox
 from diffgen.models.panel import panel_of, seated, task_of
 from diffgen.tasks.classification import listed, some_of
+from diffgen.tasks.segmentation import Segmentation
 from diffgen.types import ImageSet
 
 
@@ -51,6 +53,8 @@ def take_seats(
             f"{some_of(names)}); name the models' classes with --class-names, or give the pictures without their "
             "boxes."
         )
+    if images.masks is not None and isinstance(task, Segmentation):
+        _check_masks(task, images)
     shown = some_of(names)
     progress.say(
         f"Task: {task.name}, as the models' outputs show (--task); {len(names):,} "
@@ -58,6 +62,20 @@ def take_seats(
     )
     labels = config.data_labels if images.labels is None else "ignore"
     return members, replace(config, task=replace(config.task, name=task.name), data_labels=labels)
+
+
+def _check_masks(task: Segmentation, images: ImageSet) -> None:
+    if images.mask_names is not None and not set(images.mask_names) & set(task.classes):
+        raise UserError(
+            f"The masks of {images.source} are of {some_of(images.mask_names)}, and the models have none of these "
+            f"classes ({some_of(task.classes)}); name the models' classes with --class-names, or give the pictures "
+            "without their masks."
+        )
+    if images.mask_names is None:
+        for number, mask in enumerate(images.masks or ()):
+            if mask is not None:
+                name = images.names[number] if images.names else f"image {number}"
+                check_classes(mask, len(task.classes), f"The mask of {name} in {images.source}")
 
 
 def only_classifiers(models: Sequence[BlackBox], what: str) -> None:

@@ -1,4 +1,4 @@
-"""Pictures whose objects are known by boxes, as three kinds of files beside pictures say: COCO, YOLO and Pascal VOC.
+"""Pictures whose objects are known by boxes or masks, as files beside them say: COCO, YOLO, Pascal VOC, or PNG masks.
 
 * COCO: a JSON file with ``images``, ``annotations`` and ``categories``. An image without annotations has no objects;
   pictures that the file does not name are left out, and so are boxes of crowds.
@@ -6,6 +6,10 @@
   height as shares (or the points of an outline). An empty file means no objects, a missing one that nobody knows.
   Names stand in a YAML file (``names``) or, one a line, in ``classes.txt`` or ``obj.names``.
 * Pascal VOC: an XML file for each picture, by its name. A picture without one is one of which nobody knows.
+
+* Masks: ``masks/NAME.png`` for ``images/NAME.jpg``, or VOC's ``SegmentationClass`` for ``JPEGImages``; a level of grey,
+  or the number of a colour in its palette, is that of a class, and 255 stands for none. A picture without one is one of
+  which nobody knows. Names stand in files as YOLO's; without them the numbers are the models' own.
 
 Corners are taken as they are written: a box from 10 to 20 is ten pixels wide. Where folders or files are named after
 the parts of a divided set (train, val, test), one part is read.
@@ -17,7 +21,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 from xml.etree import ElementTree
 
@@ -50,6 +54,7 @@ class Annotated:
         shares: coordinates are shares of the sides.
         fault: what is wrong with its annotation, or None.
         near: words beside its path that may name a part of a divided set.
+        mask: the file that says of each pixel what is there, or None: nobody knows.
     """
 
     picture: Parts
@@ -59,6 +64,7 @@ class Annotated:
     shares: bool = False
     fault: UserError | None = None
     near: tuple[str, ...] = ()
+    mask: Parts | None = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,8 @@ class Annotations:
     Attributes:
         kind: of files, for people.
         pictures: in the order of their paths.
-        names: of the classes, in the order of their numbers.
+        names: of the classes of boxes, in the order of their numbers.
+        mask_names: of those of masks, or none: nobody names them.
         remarks: sentences for whoever reads them.
     """
 
@@ -76,6 +83,7 @@ class Annotations:
     pictures: tuple[Annotated, ...]
     names: tuple[str, ...]
     remarks: tuple[str, ...] = ()
+    mask_names: tuple[str, ...] = ()
 
 
 def find_annotations(tree: FileTree, pictures: Pictures, split: Split | None, source: str) -> Annotations | None:
@@ -91,16 +99,22 @@ def find_annotations(tree: FileTree, pictures: Pictures, split: Split | None, so
         UserError: such a file cannot be read, none of its pictures is there, or there is no such part. What is wrong
             with the annotation of one picture is in its ``fault``.
     """
+    there = set(tree.files)
+    masks = {picture: path for picture in pictures if (path := _mask_file(picture, there)) is not None}
+    if masks:
+        pictures = [each for each in pictures if not _MASK_FOLDERS & set(each[:-1])]
     readers: tuple[Callable[[], Annotations | None], ...] = (
         lambda: _coco(tree, pictures, source),
         lambda: _yolo(tree, pictures, source),
         lambda: _voc(tree, pictures, source),
     )
     found = next((each for reader in readers if (each := reader()) is not None), None)
-    if found is None:
+    if found is None and not masks:
         return None
-    chosen = _part_of(found.pictures, split, source)
-    return Annotations(found.kind, tuple(sorted(chosen, key=lambda each: each.picture)), found.names, found.remarks)
+    found = found or Annotations("masks", tuple(map(Annotated, pictures)), ())
+    chosen = [replace(each, mask=masks.get(each.picture)) for each in _part_of(found.pictures, split, source)]
+    named = _yolo_names(tree, _name_files(tree), source) if masks else ()
+    return replace(found, pictures=tuple(sorted(chosen, key=lambda each: each.picture)), mask_names=named)
 
 
 def _part_of(pictures: Sequence[Annotated], split: Split | None, source: str) -> Sequence[Annotated]:
@@ -258,9 +272,7 @@ def _of_coco(
 
 def _yolo(tree: FileTree, pictures: Pictures, source: str) -> Annotations | None:
     there = set(tree.files)
-    listed = [
-        path for path in tree.files if path[-1].lower() in _NAME_FILES or path[-1].lower().endswith((".yaml", ".yml"))
-    ]
+    listed = _name_files(tree)
     beside = [_yolo_file(each, there, beside=bool(listed)) for each in pictures]
     used = [path for path in beside if path is not None]
     # beside pictures of classes there may be texts that describe them
@@ -274,6 +286,12 @@ def _yolo(tree: FileTree, pictures: Pictures, source: str) -> Annotations | None
     if not names:
         names = tuple(map(str, range(1 + max((int(name) for each in made for name in each.classes), default=0))))
     return Annotations("YOLO text", tuple(made), names)
+
+
+def _name_files(tree: FileTree) -> list[Parts]:
+    return [
+        path for path in tree.files if path[-1].lower() in _NAME_FILES or path[-1].lower().endswith((".yaml", ".yml"))
+    ]
 
 
 def _yolo_file(picture: Parts, there: set[Parts], *, beside: bool) -> Parts | None:
@@ -365,6 +383,23 @@ def _middle(xs: list[float], ys: list[float]) -> tuple[float, float, float, floa
     """Middle, width and height of what encloses an outline."""
     left, right, top, bottom = min(xs), max(xs), min(ys), max(ys)
     return (left + right) / 2, (top + bottom) / 2, right - left, bottom - top
+
+
+# -- masks -----------------------------------------------------------------------------------------------------------
+
+_MASKS_OF = {"jpegimages": "SegmentationClass", "images": "masks"}
+_MASK_FOLDERS = frozenset({*_MASKS_OF.values(), "SegmentationObject"})
+
+
+def _mask_file(picture: Parts, there: set[Parts]) -> Parts | None:
+    """Where it stands what each pixel of a picture shows."""
+    for place in reversed(range(len(picture) - 1)):
+        folder = _MASKS_OF.get(picture[place].lower())
+        if folder is not None:
+            path = (*picture[:place], folder, *picture[place + 1 : -1], f"{_stem(picture[-1])}.png")
+            if path in there:
+                return path
+    return None
 
 
 # -- Pascal VOC ------------------------------------------------------------------------------------------------------

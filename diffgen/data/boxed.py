@@ -1,4 +1,4 @@
-"""A set of pictures with boxes, in one size; boxes follow their picture."""
+"""A set of pictures with boxes or masks, in one size; these follow their picture."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import numpy as np
 
 from diffgen.data.annotations import Annotated, Annotations
 from diffgen.data.boxes import area
+from diffgen.data.checks import check_classes
 from diffgen.data.decoded import Facts
 from diffgen.data.file_tree import FileTree
-from diffgen.data.picture_file import decode, size_of
+from diffgen.data.picture_file import decode, decode_mask, size_of
 from diffgen.data.picture_stack import Pictures, read_pictures
 from diffgen.data.reading import PictureNotes, Reading
 from diffgen.data.resize import Size, size_text
@@ -22,7 +23,7 @@ from diffgen.types import Float32Array, ImageSet, Int64Array, UInt8Array
 
 
 def load_boxed(tree: FileTree, found: Annotations, reading: Reading) -> ImageSet:
-    """The pictures that annotations are about, with their boxes.
+    """The pictures that annotations are about, with their boxes and masks.
 
     Raises:
         UserError: see :func:`~.picture_stack.read_pictures`; an annotation that cannot be read makes its picture a
@@ -47,7 +48,22 @@ def load_boxed(tree: FileTree, found: Annotations, reading: Reading) -> ImageSet
                     f"{size_text(size)} pixels; put pictures and annotations together that belong together."
                 )
             turned.add(row)
+        if each.mask is not None:
+            masked(each, size)
         return picture
+
+    def masked(each: Annotated, size: Size) -> UInt8Array:
+        assert each.mask is not None
+        name = "/".join(each.mask)
+        mask = decode_mask(tree.read(each.mask), name, source)
+        if mask.shape != size:
+            raise UserError(
+                f"The mask {name!r} in {source!r} has {size_text(mask.shape)} pixels, and its picture "
+                f"{size_text(size)}; put masks and pictures together that belong together."
+            )
+        if found.mask_names:
+            check_classes(mask, len(found.mask_names), f"The mask {name!r} in {source!r}")
+        return mask
 
     def calls(notes: PictureNotes) -> Iterator[tuple[str, Callable[[], UInt8Array]]]:
         for row, each in enumerate(entries):
@@ -77,15 +93,32 @@ def load_boxed(tree: FileTree, found: Annotations, reading: Reading) -> ImageSet
             f"{'ignore' if reading.exif == 'apply' else 'apply'}."
         )
     placed = _Placed(found.names, reading)
-    boxes = []
+    boxes, masks = list[Float32Array | None](), list[UInt8Array | None]()
     for row in kept.tolist():
         each = entries[row]
-        if row not in sizes and each.boxes is not None:  # it was decoded before
+        if row not in sizes and (each.boxes is not None or each.mask is not None):  # it was decoded before
             sizes[row] = size_of(tree.read(each.picture), upright=reading.exif == "apply")
         boxes.append(None if each.boxes is None else placed(each, sizes[row]))
-    placed.tell(boxes, found)
+        masks.append(None if each.mask is None else reading.resizer.mask(masked(each, sizes[row])))
     names = tuple("/".join(entries[row].picture) for row in kept)
-    return replace(made, boxes=tuple(boxes), class_names=found.names or None, names=names)
+    made = replace(made, names=names)
+    if any(each is not None for each in masks):
+        _tell_of_masks(masks, found, reading)
+        made = replace(made, masks=tuple(masks), mask_names=found.mask_names or None)
+    if any(each is not None for each in boxes) or made.masks is None:
+        placed.tell(boxes, found)
+        made = replace(made, boxes=tuple(boxes), class_names=found.names or None)
+    return made
+
+
+def _tell_of_masks(masks: list[UInt8Array | None], found: Annotations, reading: Reading) -> None:
+    unknown = sum(each is None for each in masks)
+    named = _classes(len(found.mask_names)) if found.mask_names else "classes that have the models' own numbers"
+    reading.progress.say(
+        f"Masks of {named} for {len(masks) - unknown:,} images of {reading.source!r}"
+        + (f"; of {unknown:,} images nobody knows what is there" if unknown else "")
+        + "."
+    )
 
 
 class _Placed:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from diffgen.errors import UserError
-from diffgen.types import ImageSet, Int64Array, UInt8Array
+from diffgen.types import NO_CLASS, ImageSet, Int64Array, UInt8Array
+from diffgen.wording import count_of
 
 # Below this, neither a GAN nor a calibrated filter means anything.
 MIN_IMAGES = 50
@@ -146,3 +147,18 @@ def _checked_labels(labels: Any, count: int, names: tuple[str, ...] | None, sour
             "number the classes from 0 without gaps."
         )
     return values.astype(np.int64, copy=False)
+
+
+def check_classes(mask: UInt8Array, names: int, subject: str) -> None:
+    """See that a mask holds no class beyond those that have names.
+
+    Raises:
+        UserError: it does; ``subject`` is what the sentence begins with.
+    """
+    numbers = np.unique(mask)
+    beyond = numbers[(numbers >= names) & (numbers != NO_CLASS)]
+    if len(beyond):
+        raise UserError(
+            f"{subject} has the class {beyond[0]}, and the {count_of(names, 'class', 'classes')} that have names are "
+            f"numbered from 0; name them all, and write {NO_CLASS} where nobody knows."
+        )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 
-from diffgen.data.checks import checked
+from diffgen.data.checks import check_classes, checked
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.runs.opening import open_regular
@@ -271,8 +271,13 @@ def from_image_set(given: ImageSet) -> ImageSet:
     """
     made = checked(given.images, given.labels, given.class_names, given.source)
     _check_boxes(given)
+    _check_masks(given)
     unchanged = made.images is given.images and made.labels is given.labels and made.class_names is given.class_names
-    return given if unchanged else replace(made, names=given.names, boxes=given.boxes)
+    return (
+        given
+        if unchanged
+        else replace(made, names=given.names, boxes=given.boxes, masks=given.masks, mask_names=given.mask_names)
+    )
 
 
 def _check_boxes(given: ImageSet) -> None:
@@ -283,6 +288,19 @@ def _check_boxes(given: ImageSet) -> None:
                 f"The boxes of image {number} of {given.source!r} are no float32 (n, 5) array of x1, y1, x2, y2 and "
                 f"class, or there are not as many as {len(given)} images; give one array for each, or None."
             )
+
+
+def _check_masks(given: ImageSet) -> None:
+    sides, names = given.image_shape[1:], given.mask_names
+    for number, each in enumerate(given.masks or ()):
+        fits = each is None or (each.dtype == np.uint8 and each.shape == sides)
+        if not fits or len(given.masks or ()) != len(given):
+            raise UserError(
+                f"The mask of image {number} of {given.source!r} is no uint8 array of {sides}, or there are not as "
+                f"many as {len(given)} images; give one array for each, or None."
+            )
+        if each is not None and names is not None:
+            check_classes(each, len(names), f"The mask of image {number} of {given.source!r}")
 
 
 def from_arrays(images: Any, labels: Any = None) -> ImageSet:

@@ -84,6 +84,28 @@ def decode(content: bytes, name: str, source: str, notes: PictureNotes | None = 
         raise UserError(f"The image {name!r} in {source!r} is damaged ({error}); repair or remove it.") from error
 
 
+def decode_mask(content: bytes, name: str, source: str) -> UInt8Array:
+    """The numbers in a mask: its grey levels, or those of the colours in its palette, which mean nothing.
+
+    Returns:
+        uint8 (H, W).
+
+    Raises:
+        UserError: it is no PNG of one such number for each pixel.
+    """
+    try:
+        with Image.open(io.BytesIO(content), formats=("PNG",)) as image:
+            if image.width * image.height <= _MAX_PIXELS and image.mode in ("L", "P", "1"):
+                return np.array(image, dtype=np.uint8)
+            said = f"has {image.width}x{image.height} pixels of type {image.mode!r}"
+    except Exception as error:  # as in decode
+        said = f"cannot be read ({type(error).__name__})"
+    raise UserError(
+        f"The mask {name!r} in {source!r} {said}; save it as a PNG of 8 bits a pixel, grey or with a palette, each the "
+        "number of a class."
+    )
+
+
 def size_of(content: bytes, *, upright: bool) -> tuple[int, int]:
     """Height and width of a picture that :func:`decode` has read before, as its head says.
 

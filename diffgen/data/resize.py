@@ -19,9 +19,10 @@ from diffgen.data.boxes import clipped
 from diffgen.data.checks import check_size_in_memory
 from diffgen.errors import UserError
 from diffgen.events import Progress
-from diffgen.types import Float32Array, ImageSet, UInt8Array
+from diffgen.types import NO_CLASS, Float32Array, ImageSet, UInt8Array
 
 Size: TypeAlias = tuple[int, int]  # height and width in pixels
+_Part: TypeAlias = tuple[int, int, int, int]  # first row and column, height and width
 Fit: TypeAlias = Literal["crop", "pad", "stretch"]
 SMALLEST, LARGEST = 16, 1024
 _SIZES_SHOWN = 3
@@ -140,14 +141,39 @@ class Resizer:
         """
         if self.size is None or size == self.size or len(boxes) == 0:
             return boxes
-        top, left, height, width = 0, 0, *size
-        if self.fit == "crop":
-            top, left, height, width = _kept(size, self.size)
-        into = (0, 0, *self.size) if self.fit != "pad" else _place(size, self.size)
+        (top, left, height, width), into = self._from_and_into(size, self.size)
         corner, scale = np.array([left, top] * 2), np.array([into[3] / width, into[2] / height] * 2)
         moved = boxes.copy()
         moved[:, :4] = (boxes[:, :4] - corner) * scale + np.array([into[1], into[0]] * 2)
         return clipped(moved, self.size)
+
+    def mask(self, mask: UInt8Array) -> UInt8Array:
+        """The classes of a picture's pixels in what :meth:`__call__` makes of it: of each pixel that of the nearest.
+
+        Args:
+            mask: uint8 (H, W).
+
+        Returns:
+            uint8, ``NO_CLASS`` beside a padded picture.
+        """
+        if self.size is None or mask.shape == self.size:
+            return mask
+        (top, left, height, width), (first, start, rows, columns) = self._from_and_into(mask.shape, self.size)
+        down, across = (
+            corner + ((np.arange(count) + 0.5) * side / count).astype(np.int64)
+            for corner, side, count in ((top, height, rows), (left, width, columns))
+        )
+        whole = np.full(self.size, NO_CLASS, dtype=np.uint8)
+        whole[first : first + rows, start : start + columns] = mask[down[:, None], across]
+        return whole
+
+    def _from_and_into(self, own: tuple[int, ...], size: Size) -> tuple[_Part, _Part]:
+        """Which part of a picture is kept, and which part of the wanted size it fills."""
+        height, width = own
+        return (
+            _kept((height, width), size) if self.fit == "crop" else (0, 0, height, width),
+            _place((height, width), size) if self.fit == "pad" else (0, 0, *size),
+        )
 
     def report(self, count: int) -> str:
         """What was done to how many of ``count`` images, in a sentence; empty if none was changed."""
@@ -202,7 +228,8 @@ def resized(given: ImageSet, resizer: Resizer, progress: Progress) -> ImageSet:
     progress.say(resizer.report(count))
     before = given.image_shape[1:]
     boxes = given.boxes and tuple(each if each is None else resizer.boxes(each, before) for each in given.boxes)
-    return replace(given, images=images, boxes=boxes)
+    masks = given.masks and tuple(each if each is None else resizer.mask(each) for each in given.masks)
+    return replace(given, images=images, boxes=boxes, masks=masks)
 
 
 def resized_image(image: UInt8Array, resizer: Resizer) -> UInt8Array:

@@ -329,7 +329,8 @@ class Reading:
 
     Attributes:
         named: int64 (N,), the label that it gives.
-        certainty: float32 (N,), minus the entropy of its mean answer, in nats; at most 0.
+        certainty: float32 (N,), minus the entropy of its mean answer, in nats; at most 0. Above 0 no jury has said it,
+            but a mask that is known.
         recognised: bool (N,): it is sure enough, and contradicts no label that is known.
     """
 

@@ -317,7 +317,7 @@ class TriggerTable:
     def bases(self, unaided: float | None, *, boxes: bool = False) -> NDArray[np.str_]:
         """str (N,): what says what each shows; empty where it is not recognised.
 
-        With a jury ``LABEL``, ``BOTH`` or ``JURY``; without one ``SEED``, the known label of the real image,
+        With a jury ``LABEL``, ``BOTH`` or ``JURY``; without one ``SEED``, the known label or mask of the real image,
         ``AGREED``, what all models say of it, or ``BOXES`` of detectors, those of it.
 
         Args:
@@ -328,6 +328,7 @@ class TriggerTable:
         labels, sure = self.known.seed_labels, self.known.certainty
         labelled = np.zeros(len(self), np.bool_) if labels is None else labels != UNKNOWN_LABEL
         if unaided is None:
+            labelled |= np.zeros(len(self), np.bool_) if sure is None else sure > 0
             return np.select([~self.recognised, np.full(len(self), boxes), labelled], ["", BOXES, SEED], AGREED)
         alone = np.zeros(len(self), np.bool_) if sure is None else sure >= np.float32(unaided)
         return np.select([~self.recognised, ~labelled, alone], ["", JURY, BOTH], LABEL)

@@ -89,7 +89,8 @@ class Segmentation(Task):
 
     name: ClassVar[TaskName] = "segmentation"
     no_jury: ClassVar[str] = (
-        "No jury: what the models agree on in the real image says who is right, moved as the picture was changed."
+        "No jury: known masks of the real images say who is right, moved as the picture was changed; where none are "
+        "known, what the models agree on in the real image."
     )
 
     @property

@@ -52,7 +52,7 @@ def test_what_one_model_loses_is_found(of_files: Path) -> None:
     said = {pair[:2] for pair in results.most_frequent}
     assert said & {("red", "ground"), ("blue", "ground")}
     assert results.class_names == NAMES
-    assert results.no_jury.startswith("No jury: what the models agree on in the real image says who is right")
+    assert results.no_jury.startswith("No jury: known masks of the real images say who is right")
     assert run.manifest["status"] == "done"
     page = run.file("report.html").read_text()
     assert page.count('class="maps"') > 3
@@ -199,3 +199,55 @@ def test_a_deeplab_that_is_handed_blue_for_red_is_refused(shared_folder: Path, t
     )
     assert {each.name: each.status for each in result.conditions}["changed_pixels"] == "FAIL"
     assert result.values["map_distance"].share > 0.1
+
+
+def with_masks(folder: Path, names: str = "ground\nred\nblue\n") -> Path:
+    """Pictures of which all but the first have a mask, and the names of its classes."""
+    images, maps = pictures(60, seed=3)
+    for place in ("images", "masks"):
+        (folder / place).mkdir(parents=True)
+    (folder / "classes.txt").write_text(names)
+    for number, (image, mask) in enumerate(zip(images, maps, strict=True)):
+        Image.fromarray(image.transpose(1, 2, 0)).save(folder / "images" / f"{number:02}.png")
+        if number:
+            Image.fromarray(mask.astype(np.uint8)).save(folder / "masks" / f"{number:02}.png")
+    return folder
+
+
+def test_known_masks_say_who_is_wrong(tmp_path: Path) -> None:
+    """Also where the models differ on the real image already, so that nothing else would say it."""
+    specs = (ModelSpec(class_names=NAMES), ModelSpec(class_names=NAMES[::-1]))
+
+    class Turned(Painter):
+        def forward(self, x: Any) -> Any:
+            return super().forward(x).flip(1)
+
+    config = CompareConfig(models=specs, task=TaskConfig(iou_below=0.6))
+    models = Painter(least=0.5), Turned(least=0.7)
+    out = tmp_path / "run"
+    diffgen.compare(*models, data=with_masks(tmp_path / "data"), config=config, budget="300q", output=out)
+    results = read_finished(RunFolder.open(out))
+    assert results.faults is not None
+    assert results.verdicts_rest_on is not None
+    assert results.verdicts_rest_on["seed"] > 0
+    assert results.faults["B"]["pictures"] > results.faults["A"]["pictures"]
+    table = RunFolder.open(out).read_judged()
+    known = table[table.recognised & (table.known.certainty > 0)]
+    assert known.known.seed_differs is not None and known.known.seed_differs.any()
+    assert "(known label)" in (out / "report.html").read_text()
+
+
+def test_masks_of_other_classes_than_the_models_are_refused(tmp_path: Path, told: Told) -> None:
+    """By name, or by number where nobody names them."""
+    data = with_masks(tmp_path / "data", "sky\nsea\nland\n")
+    config = CompareConfig(models=(ModelSpec(class_names=NAMES), ModelSpec(class_names=NAMES)))
+    ask = {"config": config, "budget": "60q", "output": tmp_path / "run"}
+    with pytest.raises(UserError, match="and the models have none of these classes") as caught:
+        diffgen.compare(Painter(), Painter(), data=data, **ask)
+    told(GROUP, "masks of other classes than the models'", caught.value)
+    (data / "classes.txt").unlink()
+    Image.new("L", (48, 48), 7).save(data / "masks" / "09.png")
+    with pytest.raises(UserError, match=r"09\.png in .* has the class 7, and the 3 classes that have names") as caught:
+        diffgen.compare(Painter(), Painter(), data=data, **ask)
+    told(GROUP, "a mask without names, and a class that the models have not", caught.value)
+    assert not (tmp_path / "run").exists()
