@@ -47,7 +47,8 @@ class SideBySide:
         self._stop = StopToken()
         self._block = ExitStack()
         others = all_threads() - 1 if at_once and device.type == "cpu" else 0
-        self._pool = ThreadPoolExecutor(others, "side by side") if others else None
+        # a thread learns of torch's number when it first asks, and a product of matrices does not ask
+        self._pool = ThreadPoolExecutor(others, "side by side", torch.get_num_threads) if others else None
 
     def __enter__(self) -> SideBySide:
         if self._pool is not None:

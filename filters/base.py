@@ -77,7 +77,7 @@ class Filter(Part, ABC):
 
     kind = "filter"
     needs: ClassVar[Needs] = NOTHING
-    any_size: ClassVar[bool] = False
+    any_size: bool = False
     description: str
     threshold: float = math.nan
 

@@ -32,9 +32,9 @@ class JurySettings:
 
 
 class RecognitionFilter(Filter):
-    """Passes what a jury of small classifiers can name for sure.
+    """Passes what the jury can name for sure.
 
-    The score is minus the entropy of the jury's mean answer, in nats.
+    The score is minus the entropy of its mean answer, in nats.
 
     Args:
         recogniser: the jury of the comparison; its own threshold is not used.
@@ -43,7 +43,6 @@ class RecognitionFilter(Filter):
     """
 
     name = "jury"
-    any_size = True
     needs = frozenset({"jury"})
     Settings = JurySettings
 
@@ -56,10 +55,10 @@ class RecognitionFilter(Filter):
     def __init__(self, recogniser: Recogniser, *, threshold: float = math.nan, batch_size: int = 256) -> None:
         self._recogniser = recogniser
         self._batch_size = batch_size
+        self.any_size = recogniser.jury.small
         self.threshold = threshold
         self.description = (
-            f"How sure a jury of {len(recogniser.jury.members)} small classifiers is of what the image shows: "
-            "minus the entropy of its mean answer."
+            f"How sure {recogniser.jury.in_words} is of what the image shows: minus the entropy of its mean answer."
         )
 
     def fit(self, real: torch.Tensor) -> None:

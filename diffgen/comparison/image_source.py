@@ -42,7 +42,10 @@ def settled_generator(config: CompareConfig) -> CompareConfig:
     filters = replace(config.filters, learned_from=_whole(config.filters.learned_from))
     oracle = config.oracle
     oracle = oracle if oracle is not None and is_address(oracle) else _whole(oracle)
-    config = replace(config, generator=own, gan_file=_whole(config.gan_file), filters=filters, oracle=oracle)
+    if config.jury is not None and is_address(config.jury):
+        raise UserError(f"--jury takes a file, and {config.jury} is an address; download the model.")
+    gan, jury = _whole(config.gan_file), _whole(config.jury)
+    config = replace(config, generator=own, gan_file=gan, filters=filters, oracle=oracle, jury=jury)
     if config.source.family is None:
         config = replace(config, source=replace(config.source, family=_usual_family(config)))
     drawing = family_of(config)

@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 import torch
 
+from diffgen.comparison.black_boxes import load_spec
+from diffgen.comparison.machine import resolve_batch_size
 from diffgen.comparison.preflight import RealAnswers
-from diffgen.config import CompareConfig
+from diffgen.comparison.reference import GivenJury
+from diffgen.config import CompareConfig, ModelSpec
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.features import jury as juries
-from diffgen.features.jury import NO_LABEL, Recogniser
+from diffgen.features.jury import NO_LABEL, Names, Recogniser, best_names
 from diffgen.features.shrinking import lesson_rows, lessons
 from diffgen.filters.calibration import calibrate
 from diffgen.filters.recognition import JurySettings, RecognitionFilter
@@ -24,6 +27,7 @@ from diffgen.models.loading import file_digest
 from diffgen.runs.artifacts import Artifact
 from diffgen.runs.figures import JuryFigures
 from diffgen.runs.folder import RunFolder
+from diffgen.sampling import random_rows
 from diffgen.tasks.classification import differ
 from diffgen.types import Float32Array, ImageSet, Int64Array
 from diffgen.wording import percent, why_no_jury_of
@@ -35,6 +39,7 @@ _SHOWN_GREY, _SHOWN_COLOUR = 15_000, 45_000
 # With fewer images the members learn them by heart: certainty then tells the images they know from all others.
 _FEWEST, _FEWEST_A_LABEL = 100, 10
 _RELIABLE = 0.95  # share of the held-out real images that the jury recognises unaided of which the name must be right
+_CHECKED = 2000  # real images that a classifier of the user's own is asked about, at most
 _FEWEST_CHECKED = 20  # held-out real images that such a share is measured on
 
 
@@ -97,9 +102,15 @@ class PreparedJury:
 
 
 def prepare_jury(
-    split: DataSplit, known: RealLabels, config: CompareConfig, *, device: torch.device, progress: Progress
+    split: DataSplit,
+    known: RealLabels,
+    config: CompareConfig,
+    *,
+    given: GivenJury | None = None,
+    device: torch.device,
+    progress: Progress,
 ) -> PreparedJury:
-    """The jury of a data set, from the cache or newly trained.
+    """The jury of a data set: the one that the user gave, or from the cache, or newly trained.
 
     There is none where the labels are all alike, where the images are too few, or where it names too many of the
     held-out real images wrongly to be of use. The threshold is that at which it does not recognise as many of these as
@@ -108,12 +119,17 @@ def prepare_jury(
     """
     rows, held_out = _known_rows(split, known)
     missing = _why_none(known, rows)
+    if given is not None:
+        labelled = np.flatnonzero(known.values != NO_LABEL)
+        rows, held_out, missing = rows[:0], labelled[random_rows(len(labelled), _CHECKED)], ""
     if not missing and len(held_out) == 0:
         missing = "No jury: the models agree on none of the held-out real images, and there are no labels."
     if missing:
         return PreparedJury(missing=missing)
+    if given is not None:
+        return _calibrated(given, given.digest, split, (0, held_out), known, config)
     jury, path = _obtain(split, rows, known, config, device=device, progress=progress)
-    return _calibrated(jury, path, split, (len(rows), held_out), known, config)
+    return _calibrated(jury, file_digest(path), split, (len(rows), held_out), known, config)
 
 
 def why_no_jury(split: DataSplit) -> str:
@@ -138,6 +154,16 @@ def stored_jury(
     note = folder.manifest.get("jury")
     if note is None:
         return None
+    if config.jury is not None:
+        model = load_spec(config.jury, ModelSpec(), device=device, batch_size=resolve_batch_size(None, device))
+        if model.digest != note["sha256"]:
+            raise UserError(
+                f"The jury {config.jury} has changed since the run {folder.path} was made; put the old one back."
+            )
+        model.prepare(split.data.images)
+        if note["order"]:
+            model.map_classes(tuple(note["order"]))
+        return Recogniser(GivenJury(model), note["threshold"], note["unaided"])
     if note["labels"] == _GIVEN and split.data.labels is not None:
         known = RealLabels(split.data.labels, _GIVEN)
         jury, path = _obtain(split, _learned_rows(split), known, config, device=device, progress=progress)
@@ -187,7 +213,8 @@ def _why_none(known: RealLabels, rows: Int64Array) -> str:
     if len(rows) < fewest:
         return (
             f"No jury: {len(present):,} classes take {fewest:,} images to learn from, and {whose} are {len(rows):,} "
-            "without those held out; nothing says who is wrong until you give more images, or those of fewer classes."
+            "without those held out; nothing says who is wrong until you give more images, those of fewer classes, or "
+            "a classifier that names them (--jury)."
         )
     return ""
 
@@ -248,8 +275,8 @@ def _obtain(
 
 
 def _calibrated(
-    jury: juries.Jury,
-    path: Path,
+    jury: Names,
+    digest: str,
     split: DataSplit,
     counts: tuple[int, Int64Array],
     known: RealLabels,
@@ -257,7 +284,7 @@ def _calibrated(
 ) -> PreparedJury:
     trained_on, held_out = counts
     answers = jury.answers(torch.from_numpy(split.data.images[held_out]))
-    sure, right = juries.certainty(answers), jury.names(answers) == known.values[held_out]
+    sure, right = juries.certainty(answers), best_names(jury, answers) == known.values[held_out]
     own = _settings(config)
     given = own.threshold
     found = calibrate(sure[:, None], [np.nan if given is None else given], own.false_alarm)
@@ -269,7 +296,7 @@ def _calibrated(
             "is wrong too often where it is sure; nothing says who is wrong."
         )
     figures = JuryFigures(
-        members=len(jury.members),
+        members=len(jury.members) if isinstance(jury, juries.Jury) else 1,
         trained_on=trained_on,
         agreed=not known.given,
         held_out=len(held_out),
@@ -281,7 +308,9 @@ def _calibrated(
         helped_right=float(right[sure >= np.float32(threshold)].mean()),
         reliable=float(right[sure >= np.float32(unaided)].mean()) if (sure >= np.float32(unaided)).any() else None,
     )
-    note = {"labels": known.origin, "sha256": file_digest(path), "threshold": threshold, "unaided": unaided}
+    note = {"labels": known.origin, "sha256": digest, "threshold": threshold, "unaided": unaided}
+    if isinstance(jury, GivenJury):
+        note["order"] = list(jury.order)
     return PreparedJury(Recogniser(jury, threshold, unaided), figures, labels=known.values, note=note)
 
 

@@ -348,6 +348,10 @@ def check_jury(config: CompareConfig, missing: str) -> None:
     Raises:
         UserError: there is none.
     """
+    if missing and config.jury is not None:
+        raise UserError(
+            f"The classifier {config.jury} cannot be the jury ({missing}); give another one, or leave --jury out."
+        )
     asking = [name for name, each in filters_named(config.filters.names or ()).items() if "jury" in each.needs]
     if missing and asking:
         raise UserError(

@@ -37,6 +37,7 @@ def take_seats(
     own = {
         "--select": config.select,
         "--oracle": config.oracle is not None,
+        "--jury": config.jury is not None,
         "--ask staged": config.ask == "staged",
         "--data-labels use": config.data_labels == "use",
         "--filters jury": "jury" in (config.filters.names or ()),

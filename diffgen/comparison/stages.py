@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from diffgen.comparison.black_boxes import resume_command
+from diffgen.comparison.black_boxes import load_spec, resume_command
 from diffgen.comparison.classes import LABELS_NOT_USED, NO_JURY_WITHOUT_LABELS
 from diffgen.comparison.filter_chain import make_pipeline, prepare_auto_encoder
 from diffgen.comparison.image_source import prepare_source
@@ -20,6 +20,7 @@ from diffgen.comparison.operator_curves import write_operator_curves
 from diffgen.comparison.plan import Learned, Plan, Prepared
 from diffgen.comparison.preflight import RealAnswers, inspect_real_images, silences_since
 from diffgen.comparison.probable_cause import cause_of, name_cause
+from diffgen.comparison.reference import GivenJury, prepare_reference
 from diffgen.comparison.requirements import (
     check_jury,
     check_seeds,
@@ -28,26 +29,29 @@ from diffgen.comparison.requirements import (
     over_before_a_jury,
     uses_auto_encoder,
 )
-from diffgen.comparison.results import write_outcome
+from diffgen.comparison.results import class_names, write_outcome
 from diffgen.comparison.same_models import check_same_models, drifts
 from diffgen.comparison.technique_run import SearchOutcome, real_images, run_search, screen_that_pays, try_out_technique
 from diffgen.comparison.verdicts import judge_triggers
-from diffgen.config import CompareConfig, replace, roles
+from diffgen.config import CompareConfig, ModelSpec, replace, roles
+from diffgen.errors import UserError
 from diffgen.events import Answered, Progress
 from diffgen.features import cells as cell_store
 from diffgen.filters import FilterPipeline
+from diffgen.labels.automatic import whose_answers
 from diffgen.metrics.intervals import exact_interval
 from diffgen.models import BlackBox
+from diffgen.models.base import PREPARED
 from diffgen.models.loading import file_digest
 from diffgen.models.panel import panel_of
 from diffgen.runs.figures import ManyFigures
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import RunResults
 from diffgen.runs.triggers import TriggerTable
-from diffgen.sampling import LARGE_BYTES
+from diffgen.sampling import LARGE_BYTES, random_rows
 from diffgen.side_by_side import SideBySide
 from diffgen.sources.base import FamilyContext, ImageSource
-from diffgen.tasks.classification import listed
+from diffgen.tasks.classification import listed, role_name
 from diffgen.wording import count_of, percent, why_no_jury_of
 
 
@@ -182,12 +186,14 @@ def kept(folder: RunFolder, config: CompareConfig) -> Iterator[None]:
         raise
 
 
-def without_jury(plan: Plan) -> PreparedJury | None:
-    """That there is no jury, and why, where this is known before the models are asked; None: there may be one.
+def given_jury(plan: Plan) -> PreparedJury | GivenJury | None:
+    """The jury that the settings name; or that there is none, and why, where this is known before the models are asked.
 
     Raises:
-        UserError: the settings name the filter that asks it.
+        UserError: it cannot be used; or there is none, and the settings name the filter that asks it.
     """
+    if plan.config.jury is not None:
+        return GivenJury(reference_model(plan, plan.config.jury))
     missing = NO_JURY_WITHOUT_LABELS if plan.config.data_labels == "ignore" else why_no_jury(plan.split)
     if (panel := panel_of(plan.models)) is not None:
         missing = panel.task.no_jury
@@ -198,6 +204,20 @@ def without_jury(plan: Plan) -> PreparedJury | None:
         return None
     check_jury(plan.config, why_no_jury_of(missing))
     return PreparedJury(missing=missing)
+
+
+def reference_model(plan: Plan, file: str) -> BlackBox:
+    """A classifier that is not under test, opened.
+
+    Raises:
+        UserError: it cannot be, has other classes, or is one of those under test.
+    """
+    images = plan.images.images[random_rows(len(plan.images), PREPARED)]
+    roles_of = zip(roles(plan.models), plan.models, strict=True)
+    under_test = {model.digest: role for role, model in roles_of if model.digest is not None}
+    model = load_spec(file, ModelSpec(), device=plan.device, batch_size=plan.batch_size)
+    prepare_reference(model, images, class_names(plan.models, plan.images), under_test, plan.progress)
+    return model
 
 
 def look(plan: Plan) -> RealAnswers:
@@ -248,13 +268,13 @@ def unlearned(plan: Plan, real: RealAnswers) -> Prepared:
     return Prepared(**_fields(learned), folder=folder, pipeline=pipeline, unanswered=unanswered)
 
 
-def learn(plan: Plan, real: RealAnswers, jury: PreparedJury | None) -> Learned:
+def learn(plan: Plan, real: RealAnswers, jury: PreparedJury | GivenJury | None) -> Learned:
     """Train the jury, the source and what the cells and the filters ask; each is taken from the cache if it is there.
 
     Args:
         plan: the models are prepared.
         real: what the models say of the real images.
-        jury: see :func:`without_jury`.
+        jury: see :func:`given_jury`.
 
     Returns:
         the plan, whose settings name the filters and what is screened: a replay must not guess again.
@@ -267,8 +287,15 @@ def learn(plan: Plan, real: RealAnswers, jury: PreparedJury | None) -> Learned:
         if uses_auto_encoder(config, jury=config.data_labels != "ignore"):
             learn_to_redraw = side.begin(lambda own: prepare_auto_encoder(split, config, device=device, progress=own))
         known = RealLabels.of(images, real)
-        if jury is None:
-            jury = prepare_jury(split, known, config, device=device, progress=progress)
+        if not isinstance(jury, PreparedJury):
+            if jury is not None:
+                said = jury.answers(torch.from_numpy(images.images[:PREPARED])).numpy()
+                if (own := whose_answers(said, real.answers)) is not None:
+                    raise UserError(
+                        f"The jury {config.jury} gives the very answers of model {role_name(own)} to {len(said):,} "
+                        "real images, and would be its own judge; give another one."
+                    )
+            jury = prepare_jury(split, known, config, given=jury, device=device, progress=progress)
             check_jury(config, jury.reason)
         cells = make_cells()
         if learn_to_redraw is not None:

@@ -254,7 +254,8 @@ class _Acceptance:
 
     def __init__(self, examination: _Examination) -> None:
         self._of = examination
-        self.any_size = all(each.any_size for each in examination.pipeline.filters)
+        known = examination.recogniser is None or examination.recogniser.jury.small
+        self.any_size = known and all(each.any_size for each in examination.pipeline.filters)
 
     def __call__(self, images: torch.Tensor, seeds: Int64Array) -> BoolArray:
         rows, known = np.arange(len(images)), {}

@@ -178,6 +178,13 @@ class CompareConfig(ReadingConfig):
         option="--oracle",
         metavar="MODEL",
     )
+    jury: FileName = setting(
+        None,
+        "A classifier that is not under test and says what pictures show, in place of the jury of small classifiers "
+        "that is trained on the real images.",
+        option="--jury",
+        metavar="MODEL",
+    )
     data_labels: Literal["auto", "use", "ignore"] = setting(
         "auto",
         "Classification: whether the labels of the data are the models' classes: use them, ignore them (nobody can be "

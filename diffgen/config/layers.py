@@ -33,6 +33,7 @@ Layer = dict[str, Any]
 _PATHS = (
     "gan_file",
     "oracle",
+    "jury",
     "generator.file",
     "generator.discriminator",
     "generator.encoder",

@@ -61,6 +61,7 @@ class NamedSettings(TypedDict, total=False):
     tune_seconds: float | None
     select: bool | None
     oracle: str | os.PathLike[str] | None
+    jury: str | os.PathLike[str] | None
 
 
 class NamedCheckSettings(NamedSettings, total=False):

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -29,7 +30,7 @@ from diffgen.features import variations
 from diffgen.features.one_cycle import OneCycleAdam
 from diffgen.features.shrinking import shrunk, shrunk_sides
 from diffgen.numerics import seeded
-from diffgen.runs.artifacts import read_tensors, unreadable, write_tensors
+from diffgen.runs.artifacts import read_tensors, tensors_digest, unreadable, write_tensors
 from diffgen.side_by_side import SideBySide
 from diffgen.types import Float32Array, Int64Array
 
@@ -48,6 +49,8 @@ class Jury(nn.Module):
         image_shape: (C, H, W) of the pictures.
         labels: int64 (L,), ascending: the labels that occur among the real images, 2 at least.
     """
+
+    small = True
 
     def __init__(self, image_shape: tuple[int, int, int], labels: Int64Array) -> None:
         super().__init__()
@@ -74,16 +77,32 @@ class Jury(nn.Module):
 
         The answer to an image depends on no other image.
         """
-        device = next(self.parameters()).device
+        device = self.device
         parts = [torch.empty(0, len(self.labels))]
         for batch in images.split(batch_size) if len(images) else ():
             values = self.prepared(batch.to(device)).contiguous(memory_format=torch.channels_last)
             parts.append(torch.stack([member(values).softmax(dim=1) for member in self.members]).mean(dim=0).cpu())
         return torch.cat(parts)
 
-    def names(self, answers: torch.Tensor) -> Int64Array:
-        """int64 (N,): the label that the jury gives, for float32 (N, L) answers."""
-        return np.asarray(self.labels[answers.argmax(dim=1).numpy()])
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return next(self.parameters()).device
+
+    @property
+    def digest(self) -> str:
+        """Of its weights."""
+        return tensors_digest(self.state_dict())
+
+    @property
+    def in_words(self) -> str:
+        """What it is."""
+        return f"a jury of {len(self.members)} small classifiers"
+
+
+def best_names(jury: Names, answers: torch.Tensor) -> Int64Array:
+    """int64 (N,): the label that a jury gives, for its float32 (N, L) answers."""
+    return np.asarray(jury.labels[answers.argmax(dim=1).numpy()])
 
 
 def certainty(answers: torch.Tensor) -> Float32Array:
@@ -323,6 +342,34 @@ def _pooled(channels: int, labels: int) -> nn.Module:
 NO_LABEL = -1  # in place of a label that nobody knows
 
 
+class Names(Protocol):
+    """Says what pictures show: the jury that diffgen trains, or a classifier of the user's own.
+
+    Attributes:
+        labels: int64 (L,), what each of its values stands for.
+        device: where it is best asked.
+        digest: tells it from any other.
+        small: it shrinks pictures before it looks at them, and says next to at once what they show.
+        in_words: what it is.
+    """
+
+    labels: Int64Array
+    small: bool
+
+    @property
+    def in_words(self) -> str: ...
+
+    @property
+    def device(self) -> torch.device: ...
+
+    @property
+    def digest(self) -> str: ...
+
+    def answers(self, images: torch.Tensor, *, batch_size: int = 512) -> torch.Tensor:
+        """float32 (N, L) on the CPU, probabilities, for uint8 (N, C, H, W)."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Reading:
     """What the jury says of N pictures.
@@ -344,14 +391,14 @@ class Recogniser:
     """A jury, and how sure it has to be.
 
     Attributes:
-        jury: the small classifiers.
+        jury: who is asked.
         threshold: lowest certainty that counts where the jury names the label of the real image that a picture was made
             from.
         unaided: lowest certainty that counts for a picture that the jury has to name with no such help; None for the
             same.
     """
 
-    jury: Jury
+    jury: Names
     threshold: float
     unaided: float | None = None
 
@@ -369,7 +416,7 @@ class Recogniser:
             batch_size: images asked about at once.
         """
         answers = self.jury.answers(images, batch_size=batch_size)
-        named, sure = self.jury.names(answers), certainty(answers)
+        named, sure = best_names(self.jury, answers), certainty(answers)
         recognised = sure >= np.float32(self.threshold if self.unaided is None else self.unaided)
         if labels is not None:
             helped = (sure >= np.float32(self.threshold)) & (named == labels)

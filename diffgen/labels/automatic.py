@@ -10,6 +10,7 @@ from diffgen.errors import UserError
 from diffgen.labels.store import UNLABELLED
 from diffgen.runs.triggers import UNKNOWN_LABEL, TriggerTable
 from diffgen.sources.space import LatentLayout
+from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.types import BoolArray, Float32Array, Int64Array
 from diffgen.wording import percent
 
@@ -31,12 +32,12 @@ def agreed_labels(answers: Sequence[Float32Array]) -> Int64Array:
     return np.where((said == said[0]).all(axis=0), said[0], UNLABELLED).astype(np.int64)
 
 
-def whose_answers(answers: Float32Array, finds: TriggerTable) -> int | None:
+def whose_answers(answers: Float32Array, known: TriggerTable | KeptAnswers) -> int | None:
     """Which model of a run gives these answers, whatever file it came from.
 
     Args:
         answers: float32 (n, K), to the first n pictures.
-        finds: the pictures of the run, n or more, with what its models said.
+        known: of n pictures or more, what the models of the run said.
 
     Returns:
         The number of the model; None: none of them, or too few pictures to tell, of which two models may be as sure.
@@ -44,9 +45,9 @@ def whose_answers(answers: Float32Array, finds: TriggerTable) -> int | None:
     count = len(answers)
     if count < _TELLING:
         return None
-    if finds.classes is not None:
-        answers = np.take_along_axis(answers, finds.classes[:count], axis=1)
-    apart = np.abs(finds.probabilities[:count] - answers[:, None]).max(axis=(0, 2))
+    if known.classes is not None:
+        answers = np.take_along_axis(answers, known.classes[:count], axis=1)
+    apart = np.abs(known.probabilities[:count] - answers[:, None]).max(axis=(0, 2))
     closest = int(apart.argmin())
     return closest if apart[closest] < _ALIKE else None
 

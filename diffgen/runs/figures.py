@@ -102,7 +102,7 @@ class JuryFigures:
 
     Attributes:
         members: how many classifiers it has.
-        trained_on: real images that they learned from.
+        trained_on: real images that they learned from; 0: it is a classifier of the user's own.
         agreed: their labels are what all models agreed on; the user gave none.
         held_out: real images that the other figures are of.
         accuracy: share of them that it names right.
@@ -136,9 +136,11 @@ class JuryFigures:
                 f"{percent(self.helped)}; of those on which it is that sure it names {percent(self.helped_right)} "
                 "right."
             )
+        who = f"{self.members} small classifiers, trained on {self.trained_on:,} {source}; of {self.held_out:,} others"
+        if not self.trained_on:
+            who = f"the classifier that was given; of {self.held_out:,} {source}"
         return (
-            f"The jury: {self.members} small classifiers, trained on {self.trained_on:,} {source}; of "
-            f"{self.held_out:,} others it names {percent(self.accuracy)} right and recognises "
+            f"The jury: {who} it names {percent(self.accuracy)} right and recognises "
             f"{percent(self.recognised)}"
             + ("." if self.reliable is None else f", of which it names {percent(self.reliable)} right.")
             + helped

@@ -140,7 +140,6 @@ def fields(must: Mapping[str, Check], may: Mapping[str, Check] | None = None) ->
 _SHARE = number(0, 1)
 _FILE = fields({"name": text, "path": or_none(text), "sha256": or_none(text)})
 _PART = fields({"file": text, "rows": whole()})
-_JURY_NOTE = fields({"labels": text, "sha256": text, "threshold": number(), "unaided": number()})
 _NUMBERS = rows(whole(0, MAX_CLASSES - 1), most=MAX_CLASSES)
 
 
@@ -148,6 +147,9 @@ def _order(value: Any) -> None:
     _NUMBERS(value)
     if len(set(value)) < len(value):
         raise ValueError("an order of classes names one twice")
+
+
+_JURY_NOTE = fields({"labels": text, "sha256": text, "threshold": number(), "unaided": number()}, {"order": _order})
 
 
 #: Of every manifest, also one that was just begun.

@@ -13,7 +13,7 @@ import torch
 from diffgen.data.split import DataSplit
 from diffgen.events import Progress
 from diffgen.features.jury import Recogniser
-from diffgen.runs.artifacts import Artifact, read_tensors, tensors_digest, unreadable, write_tensors
+from diffgen.runs.artifacts import Artifact, read_tensors, unreadable, write_tensors
 from diffgen.sampling import random_rows
 from diffgen.side_by_side import SideBySide
 from diffgen.sources.operators import OPERATORS, Axis, Operator, Range, Scene, Strengths
@@ -59,8 +59,9 @@ def prepare_ranges(
         return None
 
     def make(path: Path) -> dict[str, dict[str, Range]]:
-        device = next(recogniser.jury.parameters()).device
-        found = calibrated(images, scene, names, lambda pictures: recogniser.read(pictures).named, progress, device)
+        found = calibrated(
+            images, scene, names, lambda pictures: recogniser.read(pictures).named, progress, recogniser.jury.device
+        )
         ends = {f"{name}.{axis}": each for name, own in found.items() for axis, each in own.items()}
         values = {key: [each.low, each.neutral, each.high] for key, each in ends.items()}
         write_tensors(path, {key: torch.tensor(each, dtype=torch.float64) for key, each in values.items()})
@@ -70,7 +71,7 @@ def prepare_ranges(
         "ranges": FORMAT,
         "data": split.data.digest,
         "held out": split.key,
-        "jury": tensors_digest(recogniser.jury.state_dict()),
+        "jury": recogniser.jury.digest,
         # which of the held-out images it knows
         "sure from": [recogniser.threshold, recogniser.unaided],
         "auto-encoder": "" if scene.auto_encoder is None else scene.auto_encoder.digest,

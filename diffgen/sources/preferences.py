@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from diffgen.data.split import DataSplit
 from diffgen.events import Progress
-from diffgen.features.jury import Jury
-from diffgen.runs.artifacts import Artifact, read_tensors, tensors_digest, unreadable, write_tensors
+from diffgen.features.jury import Names
+from diffgen.runs.artifacts import Artifact, read_tensors, unreadable, write_tensors
 from diffgen.types import Float32Array, Int64Array, UInt8Array
 
 FORMAT = "diffgen-clearness-1"
 _AT_ONCE = 1024  # images, between two steps of the bar
 
 
-def prepare_clearness(split: DataSplit, jury: Jury, progress: Progress) -> Float32Array:
+def prepare_clearness(split: DataSplit, jury: Names, progress: Progress) -> Float32Array:
     """The clearness of every real image of a data set, float32 (N,), from the cache or asked for now."""
     data = split.data
 
@@ -30,12 +30,12 @@ def prepare_clearness(split: DataSplit, jury: Jury, progress: Progress) -> Float
     made_from = {
         "clearness": FORMAT,
         "data": data.digest,
-        "jury": tensors_digest(jury.state_dict()),
+        "jury": jury.digest,
     }
     return Artifact("filters", made_from).obtain(_read, make, progress)
 
 
-def clearness(images: UInt8Array, labels: Int64Array | None, jury: Jury, progress: Progress) -> Float32Array:
+def clearness(images: UInt8Array, labels: Int64Array | None, jury: Names, progress: Progress) -> Float32Array:
     """What the jury gives the label of each image.
 
     Args:

@@ -306,7 +306,7 @@ class SeedsSource:
 def _reason(ranges: Ranges | None, recogniser: Recogniser | None) -> str:
     """Why the ranges are as they are."""
     if ranges is None or recogniser is None:
-        return "as they are usual: there is no jury to find them"
+        return "as they are usual: there is no small jury to find them"
     if recogniser.needs_help:
         return f"{_CALIBRATED}, and at least as far as is usual: alone it is not sure enough"
     return _CALIBRATED
@@ -359,7 +359,7 @@ class SeedsFamily(Family):
             network = AutoEncoder(context.auto_encoder(), split.reference)
         scene = Scene(images, plain_background(sample), network, is_grey(real))
         ranges, clear = None, None
-        if context.recogniser is not None:
+        if context.recogniser is not None and context.recogniser.jury.small:
             names = own.fitting(scene)
             ranges = prepare_ranges(split, scene, names, context.recogniser, context.progress)
             if context.answers is not None and not large:

@@ -9,6 +9,7 @@ from typing import Any, Unpack
 from diffgen.comparison import stages
 from diffgen.comparison.black_boxes import resume_command
 from diffgen.comparison.islands.begin import check_islands
+from diffgen.comparison.jury import PreparedJury
 from diffgen.comparison.named_settings import check_config, settled, stored_settings
 from diffgen.comparison.plan import Plan, Prepared
 from diffgen.comparison.requirements import needs_of
@@ -32,7 +33,7 @@ from diffgen.workflows.check_requirements import check_base, check_jury, check_v
 from diffgen.workflows.check_stages import Gate
 from diffgen.workflows.gan_tuning import tune_for
 from diffgen.workflows.resume import resumed_plan
-from diffgen.workflows.select import reference_model, select_after
+from diffgen.workflows.select import select_after
 from diffgen.workflows.verdict import check_same_files, redraw, verdict_of_done, warn_of_other_store
 
 
@@ -186,10 +187,10 @@ def _checked(gate: Gate, plan: Plan) -> CheckResult:
     """
     with stages.before_the_search():
         gate.refuse(plan)
-        oracle = reference_model(plan)
+        oracle = None if plan.config.oracle is None else stages.reference_model(plan, plan.config.oracle)
         tune_for(plan)
-        jury = stages.without_jury(plan)
-        if jury is not None:
+        jury = stages.given_jury(plan)
+        if isinstance(jury, PreparedJury):
             check_jury(gate.config, jury)
         real = stages.look(plan)
         check_base(plan.images, real)

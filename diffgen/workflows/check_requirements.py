@@ -168,6 +168,6 @@ def check_jury(config: CheckConfig, jury: PreparedJury) -> None:
     """
     for option in _limits_that_need("jury", config) if jury.recogniser is None else ():
         raise UserError(
-            f"{option} needs a jury that says who is wrong, and there is none ({jury.reason}); give more images, or "
-            "labels, or leave it out."
+            f"{option} needs a jury that says who is wrong, and there is none ({jury.reason}); give more images, "
+            "labels or --jury, or leave it out."
         )

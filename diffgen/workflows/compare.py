@@ -23,7 +23,7 @@ from diffgen.numerics import own_numerics
 from diffgen.report.from_run import write_report
 from diffgen.report.line import STAGES, is_published
 from diffgen.workflows.gan_tuning import tune_for
-from diffgen.workflows.select import reference_model, select_after
+from diffgen.workflows.select import select_after
 
 
 @own_numerics()
@@ -86,10 +86,10 @@ def run_stages(plan: Plan) -> CompareResult:
     """
     last = plan.config.stop_after
     with stages.before_the_search():
-        oracle = reference_model(plan)
+        oracle = None if plan.config.oracle is None else stages.reference_model(plan, plan.config.oracle)
         _tell(plan, "gan")
         tune_for(plan)
-        jury = stages.without_jury(plan)
+        jury = stages.given_jury(plan)
         real = stages.look(plan)
     try:
         if last != "real" and "variations" not in plan.progress.answers:

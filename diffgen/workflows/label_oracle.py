@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from diffgen.comparison.black_boxes import load_spec
-from diffgen.comparison.label_order import places_of
 from diffgen.comparison.opened_run import OpenedRun
+from diffgen.comparison.reference import prepare_reference
 from diffgen.config import ModelSpec
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
@@ -23,7 +23,7 @@ from diffgen.runs.folder import RunFolder
 from diffgen.runs.triggers import TriggerTable
 from diffgen.sampling import random_rows
 from diffgen.tasks.classification import role_name
-from diffgen.types import Float32Array, Int64Array, UInt8Array, several
+from diffgen.types import Float32Array, Int64Array, several
 from diffgen.workflows.label import LabelResult, put, read_valid_triggers
 
 _BATCH = 1024
@@ -69,43 +69,11 @@ def label_oracle(
     models = []
     for oracle in several(oracles):
         models.append(load_spec(oracle, options, device=opened.device, batch_size=opened.batch_size))
-        prepare_oracle(models[-1], some, finds.class_names, under_test, progress)
+        prepare_reference(models[-1], some, finds.class_names, under_test, progress)
     kept = not trust_oracle and opened.config.source.family == "seeds"  # its operators keep labels
     labels, about = oracle_labels(models, finds, keeps_known=kept, progress=progress)
     counts = {"annotators": len(models), "contradicted": about["contradicted"]}
     return put(folder, finds, "oracle", labels, about, force=force, **counts)
-
-
-def prepare_oracle(
-    model: BlackBox, images: UInt8Array, names: Sequence[str], under_test: Mapping[str, str], progress: Progress
-) -> None:
-    """Let a reference model look at some images, and count its classes as the run does.
-
-    Args:
-        model: newly opened.
-        images: uint8 (N, C, H, W).
-        names: of the run's classes.
-        under_test: the role of each model of the run, by its SHA-256.
-        progress: is told.
-
-    Raises:
-        UserError: it has other classes, or is one of those under test.
-    """
-    if model.digest is not None and model.digest in under_test:
-        raise UserError(
-            f"The reference model {model.name} is model {under_test[model.digest]} of the run, which would be its "
-            "own judge; give another one."
-        )
-    model.prepare(images)
-    if model.num_classes != len(names):
-        raise UserError(
-            f"The reference model {model.name} answers with {model.num_classes} classes but the run has "
-            f"{len(names)}; give one with the same classes."
-        )
-    order = places_of(model.class_names, names)
-    if order and order != tuple(range(len(names))):
-        progress.say(f"The classes of model {model.name} are counted as the run does, by their names.")
-        model.map_classes(order)
 
 
 def oracle_labels(

@@ -19,7 +19,7 @@ from diffgen.config import ModelSpec
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
-from diffgen.features.jury import Jury
+from diffgen.features.jury import Names
 from diffgen.labels.sheet import Sheet, write_sheet
 from diffgen.metrics.ranking import chances, doubt, draw, guessed_right
 from diffgen.models import BlackBox
@@ -148,7 +148,7 @@ def rank_export(
     return ShortList(str(folder.path), str(place.path), len(chosen), len(rows), len(pool))
 
 
-def jury_of(opened: OpenedRun, own: ImageSet | None, progress: Progress) -> Jury | None:
+def jury_of(opened: OpenedRun, own: ImageSet | None, progress: Progress) -> Names | None:
     """The run's jury, or None: it has none, or its images are gone; ``own`` are these where they are in memory."""
     if "jury" not in opened.folder.manifest:
         return None
@@ -162,7 +162,7 @@ def jury_of(opened: OpenedRun, own: ImageSet | None, progress: Progress) -> Jury
 
 
 def asked_apart(
-    models: Sequence[BlackBox], pool: ImageSet, jury: Jury | None, progress: Progress
+    models: Sequence[BlackBox], pool: ImageSet, jury: Names | None, progress: Progress
 ) -> tuple[Int64Array, Int64Array, Float32Array]:
     """The rows on which models differ, what each says there, and what the picture may show, float32 (n, K)."""
     rows, said, posterior = [], [], []

@@ -12,13 +12,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from diffgen.comparison.black_boxes import load_spec
 from diffgen.comparison.filter_chain import prepare_encoder
 from diffgen.comparison.label_order import announce_order, in_order, order_of_labels, shifted
 from diffgen.comparison.opened_run import OpenedRun
-from diffgen.comparison.plan import Plan, Prepared
+from diffgen.comparison.plan import Prepared
 from diffgen.comparison.real_data import load_stored
-from diffgen.comparison.results import class_names
 from diffgen.comparison.stages import Judged
 from diffgen.config import CompareConfig, ModelSpec, SelectorConfig, roles, to_dict
 from diffgen.data.split import DataSplit, split_rows
@@ -27,7 +25,6 @@ from diffgen.events import Listener, Progress, StopToken
 from diffgen.features.pretrained import Vgg16
 from diffgen.labels.store import SOURCES, UNLABELLED
 from diffgen.models import BlackBox
-from diffgen.models.base import PREPARED
 from diffgen.models.wording import shape_text
 from diffgen.numerics import own_numerics
 from diffgen.report.from_run import write_report
@@ -35,7 +32,6 @@ from diffgen.runs.files import write_whole
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.lock import RunLock
 from diffgen.runs.triggers import TriggerTable, image_hashes
-from diffgen.sampling import random_rows
 from diffgen.selector.evaluation import Cost, Evaluation, OnRealImages, evaluate, judge_on_real, measure_cost
 from diffgen.selector.examples import Examples, divisions, made_from, make_examples, trusted_behaviours
 from diffgen.selector.forest import cross_validated, fit_forest
@@ -51,7 +47,7 @@ from diffgen.selector.onnx_file import (
 from diffgen.selector.rules import Stacking
 from diffgen.types import Float32Array, ImageSet, Int64Array
 from diffgen.workflows.label import put_labels, read_store, read_valid_triggers
-from diffgen.workflows.label_oracle import oracle_labels, prepare_oracle
+from diffgen.workflows.label_oracle import oracle_labels
 
 SELECTOR_FILE = "selector.onnx"
 _JURY = "jury"
@@ -153,22 +149,6 @@ def select(
         _keep(given, result, content)
         write_report(folder, triggers)
     return result
-
-
-def reference_model(plan: Plan) -> BlackBox | None:
-    """The model that labels what the selector of a comparison will learn from, or None: the settings name none.
-
-    Raises:
-        UserError: it cannot be used, has other classes, or is one of those under test.
-    """
-    if plan.config.oracle is None:
-        return None
-    images = plan.images.images[random_rows(len(plan.images), PREPARED)]
-    roles_of = zip(roles(plan.models), plan.models, strict=True)
-    under_test = {model.digest: role for role, model in roles_of if model.digest is not None}
-    model = load_spec(plan.config.oracle, ModelSpec(), device=plan.device, batch_size=plan.batch_size)
-    prepare_oracle(model, images, class_names(plan.models, plan.images), under_test, plan.progress)
-    return model
 
 
 def select_after(judged: Judged, oracle: BlackBox | None) -> None:

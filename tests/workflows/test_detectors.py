@@ -85,6 +85,7 @@ _GROUP = "Detectors"
 @pytest.mark.parametrize(
     ("case", "settings", "words"),
     [
+        ("a jury for detectors", {"jury": "other.onnx"}, "--jury is for classifiers"),
         ("a selector of detectors", {"select": True}, "--select is for classifiers, and the models are for detection"),
         ("another task than the models'", {"task": "classification"}, "and --task says classification"),
         ("the jury as a filter of detectors", {"filters": "jury"}, "--filters jury is for classifiers"),

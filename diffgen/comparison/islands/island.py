@@ -17,7 +17,7 @@ from diffgen.comparison.machine import made_of
 from diffgen.comparison.opened_run import OpenedRun
 from diffgen.comparison.plan import Plan, Prepared
 from diffgen.comparison.preflight import prepare_models
-from diffgen.comparison.stages import learn, with_filters, without_jury
+from diffgen.comparison.stages import given_jury, learn, with_filters
 from diffgen.comparison.technique_run import make_loop, restore_loop
 from diffgen.config import Budget, CompareConfig, replace
 from diffgen.config.images import SEEDS
@@ -130,7 +130,7 @@ class Island:
         models = seated(models, run.config.task)
         config = config_of(run.config, number, self._job.islands)
         plan = Plan(models, images, config, run.device, progress, lambda _: self._folder)
-        return with_filters(learn(plan, self._job.real, without_jury(plan)), self._folder)
+        return with_filters(learn(plan, self._job.real, given_jury(plan)), self._folder)
 
     def _heard(self, event: Event) -> None:
         if self._speaks:

@@ -16,7 +16,7 @@ from diffgen.comparison.islands import driver
 from diffgen.comparison.islands.begin import job_of
 from diffgen.comparison.plan import Objects, Prepared
 from diffgen.comparison.settle import Request, settled_plan
-from diffgen.comparison.stages import begin, learn, look, without_jury
+from diffgen.comparison.stages import begin, given_jury, learn, look
 from diffgen.comparison.technique_run import SearchOutcome
 from diffgen.config import (
     Budget,
@@ -63,7 +63,7 @@ def prepared(networks: tuple[nn.Module, nn.Module], tmp_path_factory: pytest.Tem
     folder = tmp_path_factory.mktemp("runs") / "prepared"
     request = Request(networks, "digits:test", CONFIG, folder, force=False, command="a test")
     with settled_plan(request, Progress()) as plan:
-        return begin(learn(plan, look(plan), without_jury(plan)))
+        return begin(learn(plan, look(plan), given_jury(plan)))
 
 
 @dataclass
