@@ -291,9 +291,10 @@ def _calibrated(
     threshold = float(found.thresholds[0])
     unaided = reliable_from(sure, right, at_least=threshold) if given is None else threshold
     if unaided is None:
+        asked = f"{len(right):,} {'held-out ' if trained_on else ''}real images"
         return PreparedJury(
-            missing=f"No jury: it names {percent(right.mean(), 0)} of {len(right):,} held-out real images right, and "
-            "is wrong too often where it is sure; nothing says who is wrong."
+            missing=f"No jury: it names {percent(right.mean(), 0)} of {asked} right, and is wrong too often where it "
+            "is sure; nothing says who is wrong."
         )
     figures = JuryFigures(
         members=len(jury.members) if isinstance(jury, juries.Jury) else 1,
