@@ -13,15 +13,18 @@ import torch
 
 from diffgen.comparison.plan import Plan, Prepared
 from diffgen.comparison.preflight import RealAnswers, differing
+from diffgen.comparison.results import class_names
+from diffgen.config import roles
 from diffgen.errors import RunError
 from diffgen.features.jury import NO_LABEL
 from diffgen.gan_training.augmentation import plain_background
+from diffgen.models.panel import panel_of
 from diffgen.sampling import random_rows
 from diffgen.sources.draws import UnsearchedDraws
 from diffgen.sources.operators import Scene, is_grey
 from diffgen.sources.seeds import SeedsFamily, SeedsSettings, SeedsSource
-from diffgen.tasks.classification import disagree
-from diffgen.types import BoolArray, Int64Array, UInt8Array
+from diffgen.tasks.classification import disagree, widest_gap
+from diffgen.types import Float32Array, Int64Array, UInt8Array
 from diffgen.wording import percent
 
 _BATCH = 1024
@@ -61,18 +64,27 @@ def look_at_variations(plan: Plan, real: RealAnswers) -> None:
     source = SeedsSource(scene, SeedsSettings(steps=1), device=torch.device("cpu"))
     genes = source.space.sample(count, UnsearchedDraws(plan.config.seed))
     genes[:, source.space.continuous] = np.arange(count)
-    apart = list[BoolArray]()
+    parts = list[Float32Array]()
     with plan.progress.stage("Asking about plain variations of real images", total=count) as task:
         for part in torch.from_numpy(genes).split(min(_BATCH, plan.batch_size)):
             pictures = source.draw(part).numpy()
-            answers = torch.from_numpy(np.stack([model.predict(pictures) for model in plan.models], axis=1))
-            apart.append(disagree(answers, real.summary.margin).numpy())
+            parts.append(np.stack([model.predict(pictures) for model in plan.models], axis=1))
             task.advance(len(part))
-    before = np.isin(rows, real.disagreements).mean()
+    answers, before = np.concatenate(parts), np.isin(rows, real.disagreements)
+    apart = disagree(torch.from_numpy(answers), real.summary.margin).numpy()
+    new, first = np.flatnonzero(apart & ~before), ""
+    if len(new) and panel_of(plan.models) is None:
+        clearest = new[widest_gap(answers[new]).argmax()]
+        recipe = source.origins(torch.from_numpy(genes[[clearest]])).recipes[0]
+        names, labels = class_names(plan.models, plan.images), plan.images.labels
+        shows = "" if labels is None else f" shows {names[labels[rows[clearest]]]}, and"
+        labelled = zip(roles(plan.models), answers[clearest].argmax(axis=1), strict=True)
+        said = [f"{role} says {names[each]}" for role, each in labelled]
+        first = f" The clearest new one: real image {rows[clearest]:,}{shows} after {recipe} {', '.join(said)}."
     plan.progress.answer(
         "variations",
         f"Plain variations of {count:,} real images (each turned, moved, blurred or lit a little): "
-        f"{differing(np.concatenate(apart))}, and on {percent(before)} of the same images as they are.",
+        f"{differing(apart)}, and on {percent(before.mean())} of the same images as they are.{first}",
     )
 
 

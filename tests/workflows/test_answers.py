@@ -18,8 +18,11 @@ from diffgen.comparison.preflight import balanced_order
 from diffgen.config import Budget, CompareConfig, FilterConfig
 from diffgen.data import load
 from diffgen.events import Event, StageStarted, StopToken
+from diffgen.models import load as load_model
+from diffgen.origins import read_recipe
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import read_finished
+from diffgen.sources.operators import OPERATORS
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
 from diffgen.workflows.resume import resume
@@ -70,6 +73,18 @@ def test_a_run_ends_with_the_answer_that_was_asked_for(
     interval = re.search(r"\(95%: [^)]*\)", answer)
     assert interval is not None and interval[0] in (path / "report.html").read_text(encoding="utf-8")
     assert list(read_finished(RunFolder.open(path)).answers.values())[-1] == answer
+    if last == "variations":
+        first = re.search(r"real image (\d+) shows (\d), and after (\S.*) A says (\d), B says (\d)\.$", answer)
+        assert first is not None
+        data, (row, shows, a, b) = load("digits:test"), map(int, first.group(1, 2, 4, 5))
+        assert data.labels is not None and data.labels[row] == shows and a != b
+        (step,) = read_recipe(first[3])
+        assert step.operator in OPERATORS
+        models = [load_model(each) for each in given_models]
+        for model in models:
+            model.prepare(data.images)
+        one, other = (model.predict(data.images[[row]]).argmax() for model in models)
+        assert one == other, "of those that differ as they are nothing new is said"
     again = resume(path)
     assert [each.stage for each in again.answers] == ["real", "variations", "search"]
     same_finds(path, whole)
