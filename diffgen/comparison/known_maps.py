@@ -73,6 +73,15 @@ def known_classes(task: Segmentation, data: ImageSet) -> tuple[Int64Array | None
     return tuple(None if mask is None else places[mask] for mask in data.masks or (None,) * len(data))
 
 
+def known_cells(task: Segmentation, data: ImageSet) -> tuple[Int64Array | None, ...]:
+    """As :func:`known_classes`, of the pixel in the middle of each cell of a map, int64 (h, w)."""
+    rows, columns = (
+        ((np.arange(cells) + 0.5) * side / cells).astype(np.int64)
+        for cells, side in zip(task.sides, data.image_shape[1:], strict=True)
+    )
+    return tuple(None if each is None else each[rows[:, None], columns] for each in known_classes(task, data))
+
+
 def _points(sides: tuple[int, int]) -> Float32Array:
     """float32 (n, 4): boxes of a pixel around points that are spread over a picture."""
     down, across = ((np.arange(_POINTS) + 0.5) * side / _POINTS for side in sides)

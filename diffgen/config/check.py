@@ -181,6 +181,14 @@ class Limits:
         metavar="1%",
         **_SHARE,
     )
+    max_iou_drop: Share = setting(
+        None,
+        "Segmentation: by how much the mean IoU with known masks on real images may fall (default: fails if it "
+        f"is shown to be above {GROSS_ACCURACY_DROP:.0%}).",
+        option="--max-miou-drop",
+        metavar="1%",
+        **_SHARE,
+    )
 
 
 @settings()

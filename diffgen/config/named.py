@@ -78,6 +78,7 @@ class NamedCheckSettings(NamedSettings, total=False):
     max_lost: float | str | None
     max_pixels_changed: float | str | None
     max_classes_lost: float | str | None
+    max_miou_drop: float | str | None
     max_renamed: float | str | None
     max_map_drop: float | str | None
     random_images: int | None

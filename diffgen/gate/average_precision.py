@@ -68,8 +68,7 @@ def mean_average_precision(
         float64 (M,), and float64 (resamples, M) of the pictures drawn; NaN where there are no objects.
     """
     count, models = answers.shape[:2]
-    draws = np.random.default_rng(_SEED).multinomial(count, np.full(count, 1 / max(count, 1)), resamples)
-    weights = np.concatenate([np.ones((1, count)), draws]).astype(np.float64)
+    weights = drawn(count, resamples)
     classes = np.unique(np.concatenate([np.empty(0, dtype=np.float32), *(each[:, 4] for each in truth)]))
     found = np.full((models, len(classes), len(weights)), np.nan)
     for model in range(models):
@@ -79,6 +78,12 @@ def mean_average_precision(
     sums = np.where(known, found, 0).sum(axis=1)
     means = np.divide(sums, known.sum(axis=1), out=np.full_like(sums, np.nan), where=known.any(axis=1))
     return means[:, 0], means[:, 1:].T
+
+
+def drawn(count: int, resamples: int = _RESAMPLES) -> NDArray[np.float64]:
+    """float64 (1 + resamples, count): how often each of some pictures counts: once, then as drawn with replacement."""
+    draws = np.random.default_rng(_SEED).multinomial(count, np.full(count, 1 / max(count, 1)), resamples)
+    return np.concatenate([np.ones((1, count)), draws]).astype(np.float64)
 
 
 def drop_interval(resampled: NDArray[np.float64]) -> tuple[float, float]:

@@ -80,6 +80,7 @@ class PrecisionDrop(Share):
     high: float
     of: int
     noun: ClassVar[tuple[str, str]] = ("picture", "pictures")
+    measure: ClassVar[str] = "mAP"
 
     def _possible(self) -> bool:
         return self.of > 0
@@ -94,7 +95,7 @@ class PrecisionDrop(Share):
 
     @property
     def text(self) -> str:
-        return f"{points(self.share)} (mAP {100 * self.base:.1f}, now {100 * self.candidate:.1f})"
+        return f"{points(self.share)} ({self.measure} {100 * self.base:.1f}, now {100 * self.candidate:.1f})"
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from diffgen.config.check import (
 from diffgen.gate import rules
 from diffgen.gate.answers import Answers
 from diffgen.gate.boxes import BoxAnswers, BoxRate, BoxShift, ErrorRise, PrecisionDrop
-from diffgen.gate.maps import ClassRate, MapAnswers, MapDistance, PixelRate
+from diffgen.gate.maps import ClassRate, IouDrop, MapAnswers, MapDistance, PixelRate
 from diffgen.gate.measurements import Measurement
 from diffgen.gate.rules import Condition, Criterion
 from diffgen.gate.values import GateValues
@@ -67,7 +67,7 @@ def _of_boxes() -> Iterator[Criterion]:
 def _of_maps() -> Iterator[Criterion]:
     """What models that give each pixel a class are held to; of others nothing of it is measured."""
 
-    def measured(measure: Callable[[MapAnswers], Measurement]) -> Callable[[Answers], Measurement | None]:
+    def measured(measure: Callable[[MapAnswers], Measurement | None]) -> Callable[[Answers], Measurement | None]:
         return lambda answers: None if answers.maps is None else measure(answers.maps)
 
     for name, title, kind, measure, limit in (
@@ -82,11 +82,20 @@ def _of_maps() -> Iterator[Criterion]:
         ("gained_classes", "classes that it alone has", ClassRate, MapAnswers.gained_classes, ""),
     ):
         yield Criterion(name, title, kind, measured(measure), limit=limit, default=GROSS_MAPS, rule=_of_segmentation)
+    yield Criterion(
+        "iou_drop",
+        "drop of the mean IoU with known masks, on real images",
+        IouDrop,
+        measured(MapAnswers.iou_drop),
+        limit="max_iou_drop",
+        default=GROSS_ACCURACY_DROP,
+        rule=_of_segmentation,
+    )
     yield Criterion("map_distance", "mean IoU of both maps", MapDistance, measured(MapAnswers.distance))
 
 
 def _of_segmentation(criterion: Criterion, values: GateValues, limits: Limits) -> Iterator[Condition]:
-    if values[criterion.name] is not None:
+    if values["changed_pixels"] is not None:
         yield from rules.limited(criterion, values, limits)
     elif criterion.own_limit(limits) is not None:
         yield rules.missing(criterion.name, f"{criterion.own_limit(limits):g}", "the models give no maps of classes")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from diffgen.comparison.known_boxes import truth_of
+from diffgen.comparison.known_maps import known_cells
 from diffgen.comparison.plan import Prepared
 from diffgen.comparison.preflight import RealAnswers, no_answers
 from diffgen.comparison.results import class_names
@@ -17,7 +18,7 @@ from diffgen.events import Progress
 from diffgen.gate.answers import Answers, labels_alone
 from diffgen.gate.boxes import BoxAnswers
 from diffgen.gate.conditions import measured_on
-from diffgen.gate.maps import MapAnswers
+from diffgen.gate.maps import MapAnswers, against_masks
 from diffgen.gate.values import GateValues, Steadiness
 from diffgen.models import BlackBox
 from diffgen.models.panel import panel_of
@@ -81,19 +82,22 @@ def _found(prepared: Prepared) -> dict[str, Any]:
     panel, images = panel_of(prepared.models), prepared.images.images
     if panel is None:
         return {}
-    task, boxes, differences = panel.task, list[Float32Array](), list[Differences]()
+    task, boxes, differences, known = panel.task, list[Float32Array](), list[Differences](), list[Int64Array]()
     with prepared.progress.stage(
         f"Asking for the {prepared.real.summary.outputs[0]} of the real images", len(images)
     ) as bar:
         for start in range(0, len(images), _BATCH):
             answers = panel.answers(images[start : start + _BATCH])
             if isinstance(task, Segmentation):
-                differences.append(task.differences(task.maps_of(answers)))
+                maps = task.maps_of(answers)
+                differences.append(task.differences(maps))
+                truth_here = known_cells(task, prepared.images.at(np.arange(start, start + len(answers))))
+                known.append(against_masks(maps, truth_here, len(task.classes)))
             else:
                 boxes.append(answers)
             bar.advance(len(answers))
     if isinstance(task, Segmentation):
-        return {"maps": MapAnswers.of(differences, task.sides[0] * task.sides[1])}
+        return {"maps": MapAnswers.of(differences, task.sides[0] * task.sides[1], known)}
     assert isinstance(task, Detection)
     truth = truth_of(task, prepared.images)
     return {"boxes": BoxAnswers(task, np.concatenate(boxes), prepared.real.summary.margin, truth)}

@@ -5,7 +5,7 @@ import pytest
 
 from diffgen.config import Limits
 from diffgen.gate.conditions import UNMEASURED, evaluate
-from diffgen.gate.maps import MapAnswers
+from diffgen.gate.maps import MapAnswers, against_masks
 from diffgen.gate.measurements import Measurement
 from diffgen.gate.rules import Status
 from diffgen.gate.values import GateValues, SearchState
@@ -68,6 +68,46 @@ def test_a_limit_on_pixels(lost: int, limits: dict[str, float], expected: Status
 
 def test_a_limit_on_classes_of_models_without_maps_is_an_error() -> None:
     """Nothing was measured that could keep it."""
-    assert status({"lost_classes": pictures(10).lost_classes()}, "lost_classes", max_classes_lost=0.01) == Status.FAIL
+    measured = {"changed_pixels": pictures(10).pixels(), "lost_classes": pictures(10).lost_classes(), "iou_drop": None}
+    assert status(measured, "lost_classes", max_classes_lost=0.01) == Status.FAIL
+    assert status(measured, "iou_drop") is None
+    assert status(measured, "iou_drop", max_iou_drop=0.01) == Status.ERROR  # no masks are known
     assert status({}, "lost_classes", max_classes_lost=0.01) == Status.ERROR
     assert status({}, "lost_classes") is None
+
+
+def slowly(said: np.ndarray, truth: list[np.ndarray | None], classes: int) -> float:
+    """The mean IoU with masks, cell by cell; int64 (N, h, w) of one model."""
+    both, either = np.zeros(classes), np.zeros(classes)
+    wanted = set()
+    for own, known in zip(said, truth, strict=True):
+        for one, other in zip(own.ravel(), [] if known is None else known.ravel(), strict=known is not None):
+            if other < 0:
+                continue
+            wanted.add(other)
+            both[one] += one == other
+            for each in {one, other}:
+                either[each] += 1
+    return float(np.mean([both[each] / either[each] for each in wanted]))
+
+
+def test_the_mean_iou_with_masks_is_that_of_a_slow_loop() -> None:
+    """Where nobody knows, nothing counts; a class that no mask has is not in the mean."""
+    draw = np.random.default_rng(0)
+    truth: list[np.ndarray | None] = [*draw.integers(-1, 3, (30, 10, 10)), None, np.full((10, 10), -1)]
+    maps = draw.integers(0, 4, (32, 2, 10, 10))
+    for row, each in enumerate(truth[:30]):
+        assert each is not None
+        maps[row, 0] = np.where(draw.random((10, 10)) < 0.8, np.maximum(each, 0), maps[row, 0])
+    parts = [against_masks(maps[:9], truth[:9], 4), against_masks(maps[9:], truth[9:], 4)]
+    task = Segmentation(("ground", "cat", "dog", "cow"), (10, 10))
+    found = MapAnswers.of([task.differences(maps)], 100, parts)
+    drop = found.iou_drop()
+    assert drop is not None and drop.of == 30
+    assert (drop.base, drop.candidate) == pytest.approx([slowly(maps[:, model], truth, 4) for model in (0, 1)])
+    assert drop.low < drop.share < drop.high and "(mean IoU " in drop.text
+    measured = {"changed_pixels": found.pixels(), "iou_drop": drop}
+    assert status(measured, "iou_drop") == Status.FAIL
+    assert status(measured, "iou_drop", max_iou_drop=0.9) == Status.PASS
+    same = MapAnswers.of([task.differences(maps[:, [0, 0]])], 100, [against_masks(maps[:, [0, 0]], truth, 4)])
+    assert status({"changed_pixels": same.pixels(), "iou_drop": same.iou_drop()}, "iou_drop") == Status.PASS

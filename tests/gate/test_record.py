@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from diffgen.config import Limits
 from diffgen.gate.boxes import BoxRate, BoxShift, ErrorRise, PrecisionDrop
 from diffgen.gate.conditions import CRITERIA, UNMEASURED, evaluate, table
-from diffgen.gate.maps import ClassRate, MapDistance, PixelRate
+from diffgen.gate.maps import ClassRate, IouDrop, MapDistance, PixelRate
 from diffgen.gate.measurements import (
     AccuracyDrop,
     CalibrationRise,
@@ -49,7 +49,10 @@ KINDS: dict[type[Any], st.SearchStrategy[Any]] = {
     ),
     **{kind: CLUSTERED.map(lambda numbers, kind=kind: kind(*numbers)) for kind in (BoxRate, PixelRate, ClassRate)},
     MapDistance: st.builds(MapDistance, SHARES, SHARES, SHARES, st.integers(1, 500)),
-    PrecisionDrop: st.builds(PrecisionDrop, SHARES, SHARES, st.floats(-1, 1), st.floats(-1, 1), st.integers(1, 500)),
+    **{
+        kind: st.builds(kind, SHARES, SHARES, st.floats(-1, 1), st.floats(-1, 1), st.integers(1, 500))
+        for kind in (PrecisionDrop, IouDrop)
+    },
     ErrorRise: st.tuples(*[st.integers(0, 50)] * 3, st.floats(-1, 1), st.floats(-1, 1)).map(
         lambda n: ErrorRise(n[0], n[2], n[0] + n[1], *n[3:])
     ),

@@ -251,3 +251,15 @@ def test_masks_of_other_classes_than_the_models_are_refused(tmp_path: Path, told
         diffgen.compare(Painter(), Painter(), data=data, **ask)
     told(GROUP, "a mask without names, and a class that the models have not", caught.value)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_candidate_that_fits_the_masks_less_is_refused(tmp_path: Path) -> None:
+    """The mean IoU of both with them, of the pictures that have one."""
+    specs = (ModelSpec(class_names=NAMES), ModelSpec(class_names=NAMES))
+    config = CheckConfig(compare=CompareConfig(models=specs))
+    data = with_masks(tmp_path / "data")
+    result = diffgen.check(Painter(), Painter(least=0.6), data=data, config=config, output=tmp_path / "run", **QUICK)
+    drop = result.values["iou_drop"]
+    assert drop.of == 59 and drop.base > 0.85 > drop.candidate
+    assert "iou_drop" in {each.name for each in result.conditions if each.status == "FAIL"}
+    assert "mean IoU" in (tmp_path / "run" / "junit.xml").read_text()
