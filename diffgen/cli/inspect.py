@@ -86,11 +86,13 @@ def _print(found: Inspection) -> None:
 def _rows(found: Inspection, width: int) -> list[str]:
     head = f"{'pre-processing':<{width}}  "
     if found.head:
-        titles = ["images", *(["mAP"] if found.labelled else []), "boxes", "best score"]
+        maps = found.chosen.boxes is None
+        titles = ["images", *(["mean IoU" if maps else "mAP"] if found.labelled else [])]
+        titles += [] if maps else ["boxes", "best score"]
         rows = [head + "  ".join(f"{name:>10}" for name in titles)]
         for each in found.candidates:
             precision = [] if each.accuracy is None else [f"{each.accuracy:.3f}"]
-            cells = [f"{each.images}", *precision, f"{each.boxes:.1f}", f"{each.confidence:.3f}"]
+            cells = [f"{each.images}", *precision, *([] if maps else [f"{each.boxes:.1f}", f"{each.confidence:.3f}"])]
             rows.append(f"{each.name:<{width}}  " + "  ".join(f"{cell:>10}" for cell in cells))
         return rows
     first = ["images", *(["accuracy"] if found.labelled else []), "confidence", "entropy", "balance", "layout"]
@@ -112,7 +114,9 @@ def _conclusion(found: Inspection) -> list[str]:
             f"Nobody knows what is in the images, so {chosen.name} is taken; give data with boxes (COCO, YOLO or VOC)."
         )
     elif found.labelled:
-        known = "images with boxes" if found.head else "labelled images"
+        known = "labelled images"
+        if found.head:
+            known = "images with masks" if chosen.boxes is None else "images with boxes"
         lines.append(f"Best on {found.images:,} {known}: {best.name}.")
         if found.alike > 1:
             taken = f"the simplest of them is taken: {chosen.name}"
@@ -154,9 +158,9 @@ def option_text(candidate: Candidate) -> str:
         if values:
             words.append(f"--{name} {' '.join(f'{value:g}' for value in values)}")
     words.append(f"--layout {chosen.layout} --outputs {chosen.outputs}")
-    if chosen.background in ("first", "last"):
+    if chosen.background in ("first", "last") and chosen.outputs != "maps":
         words.append(f"--background {chosen.background}")
-    if chosen.outputs == "boxes":
+    if chosen.outputs in ("boxes", "maps"):
         words.append(f"--head {chosen.head}")
     if chosen.output:
         words.append(f"--output-name {chosen.output}")

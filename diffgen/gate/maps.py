@@ -118,10 +118,7 @@ class MapAnswers:
         """How much worse the candidate's maps fit the known masks, by the classes in these; None without any."""
         if self.known is None or len(self.known) == 0:
             return None
-        hits, said, there = np.moveaxis(np.tensordot(drawn(len(self.known)), self.known, axes=1), 2, 0)
-        wanted = there > 0
-        iou = np.divide(hits, said + there - hits, out=np.zeros_like(hits), where=wanted)
-        means = iou.sum(axis=2) / wanted.sum(axis=2)
+        means = mean_iou(self.known)
         return IouDrop(float(means[0, 0]), float(means[0, 1]), *drop_interval(means[1:]), len(self.known))
 
     def lost_classes(self) -> ClassRate:
@@ -137,12 +134,12 @@ def against_masks(maps: Int64Array, truth: Sequence[Int64Array | None], classes:
     """Counts of cells in the pictures that have a mask, and in these where it says what is there.
 
     Args:
-        maps: int64 (N, 2, h, w), of both models.
+        maps: int64 (N, M, h, w), of M models.
         truth: of each picture int64 (h, w), below 0 where nobody knows, or None.
         classes: C.
 
     Returns:
-        int64 (n, 2, 3, C): cells of each class that a model has right, that it gives the class, and that have it.
+        int64 (n, M, 3, C): cells of each class that a model has right, that it gives the class, and that have it.
     """
     found = []
     for both, known in zip(maps, truth, strict=True):
@@ -150,4 +147,18 @@ def against_masks(maps: Int64Array, truth: Sequence[Int64Array | None], classes:
             true, said = known[there], both[:, there]
             found.append([[each[each == true], each, true] for each in said])
     counts = [[[np.bincount(kind, minlength=classes) for kind in each] for each in one] for one in found]
-    return np.array(counts, dtype=np.int64).reshape(-1, 2, 3, classes)
+    return np.array(counts, dtype=np.int64).reshape(-1, maps.shape[1], 3, classes)
+
+
+def mean_iou(known: Int64Array) -> NDArray[np.float64]:
+    """With masks, over the classes in these: of the pictures, and of each lot drawn from them again.
+
+    Args:
+        known: int64 (n, M, 3, C), of :func:`against_masks`; n at least 1.
+
+    Returns:
+        float64 (1 + R, M).
+    """
+    hits, said, there = np.moveaxis(np.tensordot(drawn(len(known)), known, axes=1), 2, 0)
+    iou = np.divide(hits, said + there - hits, out=np.zeros_like(hits), where=there > 0)
+    return np.asarray(iou.sum(axis=2) / (there > 0).sum(axis=2))

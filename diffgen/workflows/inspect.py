@@ -75,7 +75,7 @@ class Inspection:
         now: the candidate that a comparison takes when nothing else is said, or None: so the model takes no such image.
         now_at_chance: whether with that one it is hardly right more often than by guessing; never without labels.
         written: the sidecar that was written, or None.
-        head: of a detector, how its answers are read, in words; empty for a classifier.
+        head: of a detector or of maps, how its answers are read, in words; empty for a classifier.
     """
 
     model: str
@@ -144,13 +144,8 @@ def inspect(
     class_names = options.class_names or before.class_names or box.class_names or beside_names
     declared, any_size = box.preprocessing, box.size_open
     shapes = _shapes(box, said, images)
-    if box.detects:
-        return _of_detector(box, images, said, before, tuple(class_names), tuple(shapes), beside, progress)
     if not box.classifies:
-        raise UserError(
-            f"Model {box.name} gives maps of classes, of which nothing tells in which way it is to be fed; say it with "
-            "--size, --scale, --mean and --std, or in a file beside it."
-        )
+        return _of_detector(box, images, said, before, tuple(class_names), tuple(shapes), beside, progress)
     trials = Trials(box, images, class_names, progress)
     plans = list(_plans(images.image_shape, shapes, said, trials.images))
     as_declared = replace(declared, size=box.preprocessing.size)  # which may be the one that the file declares by now
@@ -231,7 +226,7 @@ def _of_detector(
     beside: Path | None,
     progress: Progress,
 ) -> Inspection:
-    """As :func:`inspect`, of a detector."""
+    """As :func:`inspect`, of a detector or a model that gives maps."""
     given: list[Plan] = []
     if box.declared != Preprocessing():
         given.append((AS_DECLARED, box.preprocessing))
@@ -242,7 +237,8 @@ def _of_detector(
     box.set_preprocessing(chosen.preprocessing)
     box.prepare(images.images[:PREPARED])
     if beside is not None:
-        how = "no boxes are known" if chosen.accuracy is None else f"mean average precision {chosen.accuracy:.3f}"
+        measure = "mean average precision" if box.detects else "mean IoU with masks"
+        how = "no boxes are known" if chosen.accuracy is None else f"{measure} {chosen.accuracy:.3f}"
         remark = (
             f"written by diffgen inspect: {how}, {chosen.images} images of {images.source}; options of the command "
             "line win over this file"

@@ -1,4 +1,4 @@
-"""How a detector wants to be fed: the ways of its makers and others, against boxes that are known."""
+"""How a detector, or a model that gives maps, wants to be fed: several ways, against boxes or masks that are known."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from diffgen.comparison.known_maps import known_cells
 from diffgen.comparison.preprocessings import Candidate, Plan
 from diffgen.config import Preprocessing, replace
 from diffgen.errors import RunError, ServiceError, UserError
 from diffgen.events import Progress
 from diffgen.gate.average_precision import mean_average_precision
+from diffgen.gate.maps import against_masks, mean_iou
 from diffgen.models import BlackBox
 from diffgen.models.detections import SCORE, as_boxes
 from diffgen.sampling import random_rows
+from diffgen.tasks.segmentation import Segmentation, map_sides
 from diffgen.types import Float32Array, ImageSet
 
 _IMAGES = 40  # random ones that the model is asked about with each candidate
@@ -46,24 +49,25 @@ class Fed:
 def feed_detector(
     box: BlackBox, data: ImageSet, given: list[Plan], said: Preprocessing, names: tuple[str, ...], progress: Progress
 ) -> Fed:
-    """Try a prepared detector in several ways: fitting, order of the channels, and scale.
+    """Try a prepared detector, or model that gives maps, in several ways: fitting, order of the channels, and scale.
 
     Args:
         box: prepared; it is prepared otherwise afterwards.
-        data: real images; better with boxes.
+        data: real images; of a detector better with boxes, of another with masks.
         given: what somebody says of it: a sidecar, the file; tried first.
         said: is not varied.
         names: of the model's classes, or none.
         progress: is told how far it is.
 
     Raises:
-        UserError: the model takes the images in no way that was tried.
+        UserError: the model takes the images in no way that was tried, or gives maps and no masks tell which is right.
     """
-    known = np.array([number for number, each in enumerate(data.boxes or ()) if each is not None], dtype=np.int64)
+    truth = data.boxes if box.detects else data.masks
+    known = np.array([number for number, each in enumerate(truth or ()) if each is not None], dtype=np.int64)
     labelled = len(known) > 0
     rows = known if labelled else np.arange(len(data))
     some = data.at(np.sort(rows[random_rows(len(rows), min(_IMAGES, len(rows)))]))
-    usual = replace(box.preprocessing, layout=None, outputs="boxes", background=None)
+    usual = replace(box.preprocessing, layout=None, background=None)
     plans = [*given, ("as its makers do it", usual), *_plans(box, usual, data.image_shape)]
     tried: list[tuple[str, Preprocessing, Float32Array]] = []
     first: UserError | None = None
@@ -73,26 +77,30 @@ def feed_detector(
                 box.set_preprocessing(said.over(plan))
                 box.prepare(some.images)
                 if box.preprocessing not in [settled for _, settled, _ in tried]:
-                    tried.append((name, box.preprocessing, as_boxes(box.predict(some.images))))
+                    tried.append((name, box.preprocessing, box.predict(some.images)))
             except ServiceError:
                 raise
             except (UserError, RunError) as error:  # the model does not take it, or overflows: no candidate
                 first = first or (error if isinstance(error, UserError) else None)
             task.advance()
     if not tried:
-        raise first or UserError(f"Model {box.name} gives no usable boxes for these images, however it is fed.")
+        raise first or UserError(f"Model {box.name} gives no usable answers for these images, however it is fed.")
     words = box.answers_with
-    precision, lowest = _precision(box, [answers for _, _, answers in tried], some, names, progress)
+    found = [answers for _, _, answers in tried]
+    if box.detects:
+        precision, lowest = _precision(box, [as_boxes(each) for each in found], some, names, progress)
+    else:
+        precision, lowest = _fit_with_masks(box, found, some, names)
     candidates = [
         Candidate(
             name=name,
             preprocessing=settled,
             images=len(some),
             accuracy=None if precision is None else float(precision[place]),
-            confidence=float(answers[:, 0, SCORE].mean()),
+            confidence=float(as_boxes(answers)[:, 0, SCORE].mean()) if box.detects else 0.0,
             entropy=0.0,
             balance=0.0,
-            boxes=float((answers[..., SCORE] >= _REPORTED).sum(axis=1).mean()),
+            boxes=float((as_boxes(answers)[..., SCORE] >= _REPORTED).sum(axis=1).mean()) if box.detects else None,
         )
         for place, (name, settled, answers) in enumerate(tried)
     ]
@@ -151,3 +159,27 @@ def _precision(
         return None, None
     best = int(means.argmax())
     return means.astype(np.float32), np.percentile(drawn[:, [best]] - drawn, _LOW, axis=0).astype(np.float32)
+
+
+def _fit_with_masks(
+    box: BlackBox, answers: list[Float32Array], some: ImageSet, names: tuple[str, ...]
+) -> tuple[Float32Array, Float32Array]:
+    """Mean IoU with each candidate, and by how much the best is surely better.
+
+    Raises:
+        UserError: no mask tells what is where, in classes of the model.
+    """
+    count = 1 + int(max(each.max() for each in answers))
+    own = names or box.class_names or some.mask_names or ()
+    own = (*own, *map(str, range(len(own), count)))
+    task = Segmentation(own, map_sides((some.image_shape[1], some.image_shape[2])))
+    counts = against_masks(task.maps_of(np.stack(answers, axis=1)), known_cells(task, some), len(own))
+    if len(counts) == 0:
+        raise UserError(
+            f"Model {box.name} gives maps of classes, and without masks of these nothing tells in which way it is to "
+            "be fed; give data with masks, or say it with --size, --scale, --mean and --std, or in a file beside it."
+        )
+    means = mean_iou(counts)
+    best = int(means[0].argmax())
+    lowest = np.percentile(means[1:, [best]] - means[1:], _LOW, axis=0)
+    return means[0].astype(np.float32), lowest.astype(np.float32)

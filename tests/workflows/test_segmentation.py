@@ -13,8 +13,10 @@ import pytest
 from PIL import Image
 
 import diffgen
+from diffgen.cli import main
 from diffgen.config import CheckConfig, CompareConfig, ModelSpec, Opening, Preprocessing, TaskConfig
 from diffgen.errors import UserError
+from diffgen.models.sidecar import read_sidecar
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import read_finished
 from diffgen.ui.finds import detail
@@ -154,11 +156,35 @@ def test_explaining_maps_is_refused(of_files: Path, told: Told) -> None:
     told(GROUP, "explaining why maps differ", caught.value)
 
 
-def test_inspecting_a_model_that_gives_maps_is_refused(of_files: Path, told: Told) -> None:
+def test_inspecting_a_model_that_gives_maps_is_refused_without_masks(of_files: Path, told: Told) -> None:
     """Nothing tells which of two ways to feed it is right."""
-    with pytest.raises(UserError, match="gives maps of classes") as caught:
+    with pytest.raises(UserError, match="gives maps of classes, and without masks") as caught:
         diffgen.inspect(of_files / "a.onnx", data=IMAGES)
-    told(GROUP, "inspecting a model that gives maps", caught.value)
+    told(GROUP, "inspecting a model that gives maps, without masks", caught.value)
+
+
+def test_masks_tell_how_a_model_is_fed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One for BGR and levels up to 255: what is found is written beside it, or told."""
+    data, path = with_masks(tmp_path / "data"), tmp_path / "net.onnx"
+
+    class Bytes(Painter):
+        def forward(self, x: Any) -> Any:
+            return super().forward(x.flip(1) / 255)
+
+    export(Bytes(), path)
+    found = diffgen.inspect(path, data=data, options=ModelSpec(class_names=NAMES), write=True)
+    assert (found.chosen.preprocessing.channels, found.chosen.preprocessing.scale) == ("bgr", "0..255")
+    assert found.labelled and found.alike == 1 and found.images == 40
+    assert found.now is not None and found.chosen.accuracy is not None
+    assert found.chosen.accuracy > 0.85 > 2 * (found.now.accuracy or 0)
+    kept = read_sidecar(path).preprocessing
+    assert (kept.channels, kept.outputs, kept.head) == ("bgr", "maps", "classes-first")
+    path.with_name("net.onnx.toml").unlink()
+    names = tmp_path / "data" / "classes.txt"
+    assert main(["inspect", str(path), "--data", str(data), "--class-names", str(names)]) == 0
+    told = capsys.readouterr().out
+    assert "mean IoU" in told and "Best on 40 images with masks: 0..255, BGR." in told
+    assert "--scale 0..255" in told and "--outputs maps --head classes-first" in told
 
 
 def test_a_candidate_that_loses_classes_is_refused(tmp_path: Path) -> None:
