@@ -99,15 +99,18 @@ def _moved(
     agreed: Mapping[int, _Boxes],
     sides: tuple[int, int],
 ) -> tuple[Float32Array, Float32Array, Float32Array] | None:
-    """The boxes of a trigger's original picture where its recipe has brought them, and that picture's own; or None."""
+    """The boxes of a trigger's original picture where its recipe has brought them, and that picture's own; or None.
+
+    What is left of an object of which most has left the picture may be reported or not.
+    """
     origin = triggers.origin(row)
     assert origin.seed is not None
     given = None if truth is None else truth[origin.seed]
     known, disputed = agreed[origin.seed] if given is None else (given, given[:0])
     whole = np.array([[0, 0, sides[1], sides[0], 0]], dtype=np.float32)
     moved = [moved_boxes(each, origin.recipe, sides) for each in (known, disputed, whole)]
-    there = [each for each in moved if each is not None]
-    return (there[0], there[1], there[2]) if len(there) == len(moved) else None
+    there = [each for each in (*moved, moved_boxes(known, origin.recipe, sides, kept=0)) if each is not None]
+    return (there[0], np.concatenate([there[1], there[3]]), there[2]) if len(there) > len(moved) else None
 
 
 def _inside(place: Float32Array, extent: Float32Array) -> bool:

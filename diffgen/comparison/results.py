@@ -156,7 +156,7 @@ _SAMPLES_SHOWN = 80
 def write_shown(prepared: Prepared, triggers: TriggerTable) -> None:
     """Write report.npz: the numbers of the triggers that are shown, and the real and random pictures beside them."""
     data, real, pipeline = prepared.images, prepared.real, prepared.pipeline
-    shown = choose_shown(triggers)
+    shown = choose_shown(triggers, clearest=prepared.models[0].detects)
     rejected = _choose_rejected(triggers, len(pipeline.filters))
     pictures = triggers.images_of(np.concatenate([shown, rejected]))
     real_shown = np.sort(real.disagreements[random_rows(len(real.disagreements), _REAL_SHOWN)])

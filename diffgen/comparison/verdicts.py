@@ -102,7 +102,7 @@ def judge_triggers(
         **({} if reading is None else vars(reading)),
     )
     # as if all disagreed again
-    order = _order(triggers.judged(verdicts))
+    order = _order(triggers.judged(verdicts), clearest=models[0].detects)
     single, rest = order[:verify_limit], order[verify_limit:]
     with progress.stage("Asking again, one image at a time", total=len(single)) as task:
         pictures = column.chosen(single).batches()
@@ -161,9 +161,9 @@ def _batches(images: ImageColumn) -> Iterator[tuple[slice, torch.Tensor]]:
         first += len(batch)
 
 
-def _order(triggers: TriggerTable) -> Int64Array:
+def _order(triggers: TriggerTable, *, clearest: bool) -> Int64Array:
     """int64 (N,): the order in which triggers with verdicts are asked about again; see :func:`judge_triggers`."""
-    shown = choose_shown(triggers)
+    shown = choose_shown(triggers, clearest=clearest)
     counted = triggers.distinct_by_verdict[UNNAMED] | triggers.recognised_distinct
     left = ~np.isin(np.arange(len(triggers)), shown)
     groups = (
@@ -225,33 +225,42 @@ def _same_answers(
     return np.asarray((np.stack(again, axis=1) == labels).all(axis=1))
 
 
-def choose_shown(triggers: TriggerTable) -> Int64Array:
+def choose_shown(triggers: TriggerTable, *, clearest: bool = False) -> Int64Array:
     """Trigger numbers of the gallery: what the jury recognises, verdict by verdict, then what it does not.
 
     Args:
         triggers: all of a run, with verdicts.
+        clearest: those on which the models are most decided first; a behaviour counts as much as those that are shown
+            of it are clear together. Else the most frequent behaviours come first, each from its widest disagreement to
+            its narrowest.
     """
     parts = triggers.distinct_by_verdict
     in_full = _IN_FULL if len(parts) > 1 else _BEHAVIOURS_SHOWN
-    return np.concatenate([_some_of_each(triggers, np.flatnonzero(rows), in_full) for rows in parts.values()])
+    return np.concatenate([_some_of_each(triggers, np.flatnonzero(rows), in_full, clearest) for rows in parts.values()])
 
 
-def _some_of_each(triggers: TriggerTable, rows: Int64Array, in_full: int) -> Int64Array:
-    """Of the most frequent behaviours among some rows a few pictures each, the widest apart first.
+def _some_of_each(triggers: TriggerTable, rows: Int64Array, in_full: int, clearest: bool) -> Int64Array:
+    """Of the first behaviours among some rows a few pictures each; see :func:`choose_shown`.
 
     Of those after the first ``in_full`` there is one picture each.
     Of a behaviour with pictures that the models were asked about again alone, only those are shown.
     """
     if len(rows) == 0:
         return np.empty(0, dtype=np.int64)
-    alone, divergence = triggers.known.confirmed == CONFIRMED_SINGLE, triggers.divergence
-    _, inverse, counts = np.unique(triggers.behaviours[rows], axis=0, return_inverse=True, return_counts=True)
+    alone, apart = triggers.known.confirmed == CONFIRMED_SINGLE, triggers.divergence
+    _, inverse, worth = np.unique(triggers.behaviours[rows], axis=0, return_inverse=True, return_counts=True)
+    if clearest:
+        apart = triggers.clearness
+        worth = np.array(
+            [np.sort(apart[rows[inverse == each]])[-PICTURES_A_BEHAVIOUR:].sum() for each in range(len(worth))]
+        )
     chosen: list[int] = []
-    for place, behaviour in enumerate(np.argsort(-counts, kind="stable")[:_BEHAVIOURS_SHOWN]):
+    for place, behaviour in enumerate(np.argsort(-worth, kind="stable")[:_BEHAVIOURS_SHOWN]):
         members = rows[inverse == behaviour]
         members = members[alone[members]] if alone[members].any() else members
-        members = members[np.argsort(-divergence[members], kind="stable")]
+        members = members[np.argsort(-apart[members], kind="stable")]
         most = PICTURES_A_BEHAVIOUR if place < in_full else 1
-        picks = np.linspace(0, len(members) - 1, min(most, len(members))).astype(np.int64)
+        last = min(most, len(members)) - 1 if clearest else len(members) - 1
+        picks = np.linspace(0, last, min(most, len(members))).astype(np.int64)
         chosen.extend(members[picks].tolist())
     return np.asarray(chosen, dtype=np.int64)

@@ -249,6 +249,12 @@ class TriggerTable:
         """int64 (N, M): what each model says."""
         return labels_among(self.probabilities, self.classes)
 
+    @cached_property
+    def clearness(self) -> Float32Array:
+        """float32 (N,): how decided the least decided model is, in [0, 1]."""
+        best = np.partition(self.probabilities, -2, axis=2)
+        return np.asarray((best[..., -1] - best[..., -2]).min(axis=1))
+
     def answers(self, rows: Any, classes: int) -> Float32Array:
         """float32 (len(rows), M, K): what each model says of all K ``classes``, as far as it is kept."""
         return spread_out(self.probabilities[rows], None if self.classes is None else self.classes[rows], classes)

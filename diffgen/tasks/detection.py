@@ -2,7 +2,8 @@
 
 Boxes of two models are matched one to one where they overlap by an IoU of 0.5, whatever their classes. Of the objects
 of a picture the one is taken on which the models differ most clearly, or, where they differ on none, come closest to
-it; what each model says of it is put into words with probabilities, such as "small rbc" 0.8 and "nothing" 0.2.
+it; what each model says of it is put into words with probabilities, such as "small rbc" 0.8 and "nothing" 0.2. What is
+less to a person is less clear: a box that has moved, and a second box of an object that both models report.
 """
 
 from __future__ import annotations
@@ -31,7 +32,12 @@ UNKNOWN = -1  # a word that nobody knows
 NONE, LOST, GAINED, RENAMED, MOVED = range(5)
 
 _SIDES = (32, 96)  # pixels: the squares that part small from medium and medium from large objects, as in COCO
-_FORMS = 2  # of a word: in its place, and moved
+_FORMS = 3  # of a word: in its place, moved, and reported twice
+_TWICE = 2  # of these
+_AGAIN = 0.4  # IoU from which on a box is a second one of an object that both models report
+_BESIDE = 0.2  # IoU from which on a box beside an object may be of another one that it covers
+#: How clear that is beside an object that one model loses.
+_MOVED_COUNTS, _TWICE_COUNTS = 1 / 4, 1 / 10
 _FLOOR = 0.1  # share of the score threshold up to which a box is nothing
 _AT_ONCE = 2**20  # pairs of boxes
 
@@ -90,9 +96,9 @@ class Detection(Task):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """ "nothing", and each class in each size, in its place and moved."""
+        """ "nothing", and each class in each size, in its place, moved, and reported twice."""
         each = (f"{size} {name}" for name in self.classes for size in SIZES)
-        return (NOTHING, *(form for word in each for form in (word, f"{word}, moved")))
+        return (NOTHING, *(form for word in each for form in (word, f"{word}, moved", f"{word}, twice")))
 
     def numbers_in(self, answers: Float32Array) -> Float32Array:
         """Those of the boxes."""
@@ -138,18 +144,18 @@ class Detection(Task):
         answers: Float32Array,
         found: Differences,
         known: Sequence[Float32Array],
-        disputed: Sequence[Float32Array] | None = None,
+        disputed: Sequence[Float32Array],
     ) -> Int64Array:
         """What is to be said of the contested objects of N pictures, where it is known which boxes are in them.
 
-        A box that one model alone reports is right where an object is that the other model does not report: a second
-        box of an object that both have is nothing.
+        A box that one model alone reports is right where an object is that the other model does not report. What
+        overlaps with an object, and is none that is known, may be one that is partly covered: nobody says.
 
         Args:
             answers: float32 (N, M, P * 6), as for :meth:`differences`.
             found: what that gave.
             known: of each picture the boxes that are there, float32 (n, 5), corners and class.
-            disputed: of each the boxes that may be there or not; None: all are known, and what is not is nothing.
+            disputed: of each the boxes that may be there or not.
 
         Returns:
             int64 (N,), numbers of words; -1 where nobody says.
@@ -157,21 +163,27 @@ class Detection(Task):
         true = np.full(len(known), UNKNOWN, dtype=np.int64)
         for row in np.flatnonzero(found.words > 0).tolist():
             place, other = found.boxes[row], found.others[row]
+            word, plain = int(found.words[row]), int(_plain(found.words[row]))
             boxes = self._unclaimed(known[row], answers[row], found, row)
-            iou = overlaps(place[None, None], boxes[None])[0, 0]
+            iou, every, maybe = (
+                overlaps(place[None, None], each[None])[0, 0] for each in (boxes, known[row], disputed[row])
+            )
             if found.kinds[row] == MOVED:
-                own = boxes[:, 4] == self._class_of(int(found.words[row]))
+                own = boxes[:, 4] == self._class_of(word)
                 there, elsewhere = (
                     float(overlaps(each[None, None], boxes[None, own])[0, 0].max(initial=0)) for each in (place, other)
                 )
                 if max(there, elsewhere) >= MATCHED and there != elsewhere:
-                    true[row] = found.words[row] + (elsewhere > there)
+                    true[row] = word + (elsewhere > there)
+            elif word != plain and every.max(initial=0) >= _AGAIN:
+                # as many boxes as objects
+                true[row] = word if iou.max(initial=0) >= MATCHED else plain
             elif iou.max(initial=0) >= MATCHED:
                 # of several objects in one place one is right if it is there
                 labels = boxes[iou >= MATCHED, 4]
-                named = np.append(labels[labels == self._class_of(int(found.words[row]))], boxes[iou.argmax(), 4])[:1]
+                named = np.append(labels[labels == self._class_of(word)], boxes[iou.argmax(), 4])[:1]
                 true[row] = self._word(place[None], named.astype(np.float32))[0]
-            elif disputed is None or overlaps(place[None, None], disputed[row][None])[0, 0].max(initial=0) < MATCHED:
+            elif max(each.max(initial=0) for each in (every, maybe)) < _BESIDE:
                 true[row] = 0
         return true
 
@@ -298,42 +310,50 @@ class Detection(Task):
             shift = np.maximum(shift, np.minimum(pixels / (2 * self.moved_pixels), 1))
         return shift.astype(np.float32)
 
-    def _faint(self, near: BoolArray, boxes: Float32Array) -> Float32Array:
-        """float32 (N, p): the best mapped score of unreported boxes (N, q, 6) of those that are ``near``, (N, p, q)."""
+    def _faint(self, iou: Float32Array, boxes: Float32Array) -> Float32Array:
+        """float32 (N, p): the best mapped score of unreported boxes (N, q, 6) in the place of others, by (N, p, q)."""
         sure = np.where(self.reported(boxes), np.float32(0), self._mapped(boxes[..., 4]))
-        return np.asarray((near * sure[:, None]).max(axis=2, initial=0))
+        return np.asarray(((iou >= MATCHED) * sure[:, None]).max(axis=2, initial=0))
 
-    def _sure(self, boxes: Float32Array, reported: BoolArray) -> Float32Array:
+    def _sure(self, iou: Float32Array, boxes: Float32Array) -> Float32Array:
         """float32 (N, p): the mapped scores of boxes; of one that is not reported, the best of those in its place."""
-        near = (overlaps(boxes, boxes) >= MATCHED) & (boxes[:, :, None, 5] == boxes[:, None, :, 5])
-        return np.where(reported, self._mapped(boxes[..., 4]), self._faint(near, boxes))
+        return np.where(self.reported(boxes), self._mapped(boxes[..., 4]), self._faint(iou, boxes))
 
     def _contests(self, a: Float32Array, b: Float32Array) -> _Contests:
         """What two models say of every object of N pictures, for their boxes, float32 (N, p, 6) and (N, q, 6)."""
-        iou, alike = overlaps(a, b), a[:, :, None, 5] == b[:, None, :, 5]
-        has_a, has_b = self.reported(a), self.reported(b)
-        partner = match(iou, alike, has_a, has_b)
+        alike = a[:, :, None, 5] == b[:, None, :, 5]
+        iou, iou_a, iou_b = overlaps(a, b), _among(a), _among(b)
+        partner = match(iou, alike, self.reported(a), self.reported(b))
         paired, index = partner >= 0, np.maximum(partner, 0)
         there = np.take_along_axis(b, index[..., None], axis=1)  # what a's box is matched with
-        # of an object that a model does not report: the best that it nearly reports there
-        near = (iou >= MATCHED) & alike
-        faint_a, faint_b = self._faint(near.swapaxes(1, 2), a), self._faint(near, b)
-        sure_a, sure_b = (self._sure(*each) for each in ((a, has_a), (b, has_b)))
-        taken = (partner[:, :, None] == np.arange(b.shape[1])).any(axis=1)
-        word_a, word_b, same = self._word(a, a[..., 5]), self._word(b, b[..., 5]), there[..., 5] == a[..., 5]
         shift = self._shift(np.take_along_axis(iou, index[..., None], axis=2)[..., 0], a, there)
-        zeros, ones = np.zeros_like(word_a), np.ones_like(shift)
-        their = np.where(paired, self._word(a, there[..., 5]), word_a)
-        first = [(word_a, their), (word_a, word_a + 1), (word_b, word_b)]
-        second = [(zeros, zeros), (zeros, word_a), (np.zeros_like(word_b),) * 2]
-        chance = [
-            (sure_a, np.where(paired, self._mapped(there[..., 4]), faint_b)),
-            (ones, shift),
-            (faint_a, sure_b),
+        iou = np.where(alike, iou, 0)
+        # of an object that a model does not report: the best that it nearly reports there
+        faint_a, faint_b = self._faint(iou.swapaxes(1, 2), a), self._faint(iou, b)
+        sure_a, sure_b = self._sure(iou_a, a), self._sure(iou_b, b)
+        same = paired & (there[..., 5] == a[..., 5])
+        taken, same_b = (
+            ((partner[:, :, None] == np.arange(b.shape[1])) & each[:, :, None]).any(axis=1) for each in (paired, same)
+        )
+        twice_a = ((iou >= _AGAIN) & same_b[:, None]).any(axis=2) | ((iou_a >= _AGAIN) & same[:, None]).any(axis=2)
+        twice_b = ((iou >= _AGAIN) & same[:, :, None]).any(axis=1) | ((iou_b >= _AGAIN) & same_b[:, None]).any(axis=2)
+        twice_a &= ~paired
+        word_a, word_b = self._word(a, a[..., 5]), self._word(b, b[..., 5])
+        said_a, said_b = word_a + _TWICE * twice_a, word_b + _TWICE * twice_b
+        sure_there = self._mapped(there[..., 4])
+        moved = np.minimum(shift, np.minimum(sure_a, sure_there))  # no surer than the two boxes are
+        first = [
+            (said_a, np.where(paired, self._word(a, there[..., 5]), said_a)),
+            (word_a, word_a + 1),
+            (said_b, said_b),
         ]
-        valid = [a[..., 5] >= 0, paired & same, (b[..., 5] >= 0) & ~taken]
-        there_too = (iou >= MATCHED) & has_a[:, :, None] & has_b[:, None]
-        repeated = [there_too.any(axis=2) & ~paired, np.zeros_like(paired), there_too.any(axis=1) & ~taken]
+        second = [(word_a * twice_a,) * 2, (np.zeros_like(word_a), word_a), (word_b * twice_b,) * 2]
+        chance = [
+            (_less(sure_a, np.where(twice_a, _TWICE_COUNTS, 1)), np.where(paired, sure_there, faint_b)),
+            (np.ones_like(shift), _less(moved, _MOVED_COUNTS)),
+            (faint_a, _less(sure_b, np.where(twice_b, _TWICE_COUNTS, 1))),
+        ]
+        valid = [a[..., 5] >= 0, same, (b[..., 5] >= 0) & ~taken]
         return _Contests(
             firsts=_joined(first),
             seconds=_joined(second),
@@ -341,13 +361,12 @@ class Detection(Task):
             valid=np.concatenate(valid, axis=1),
             boxes=np.concatenate([a, a, b], axis=1)[..., :4],
             others=np.concatenate([there, there, b], axis=1)[..., :4],
-            repeated=np.concatenate(repeated, axis=1),
         )
 
     def _said_there(self, boxes: Float32Array, own: _Contests) -> tuple[Int64Array, Int64Array, Float32Array]:
         """What a third model, boxes float32 (n, p, 6), says of chosen objects: words, other words and chances."""
         iou = overlaps(own.boxes[:, None], boxes)[:, 0]
-        wanted = own.firsts[:, 0]
+        wanted = _plain(own.firsts[:, 0])
         words = self._word(own.boxes[:, None], boxes[..., 5])
         near, same = (iou >= MATCHED) & (boxes[..., 5] >= 0), words == wanted[:, None]
         # a box of the class that is reported, then any that is, then the best that nearly is
@@ -380,7 +399,6 @@ class _Contests:
         valid: bool (N, Q), whether there is such an object.
         boxes: float32 (N, Q, 4), where it is.
         others: float32 (N, Q, 4), where the second model has it, if both have it.
-        repeated: bool (N, Q), whether one model reports it once more than the other.
     """
 
     firsts: Int64Array
@@ -389,7 +407,6 @@ class _Contests:
     valid: BoolArray
     boxes: Float32Array
     others: Float32Array
-    repeated: BoolArray
 
     @property
     def labels(self) -> Int64Array:
@@ -405,20 +422,17 @@ class _Contests:
     def kinds(self) -> Int64Array:
         """int64 (N, Q): numbers of :data:`KINDS`."""
         one, other = np.moveaxis(self.labels, -1, 0)
-        kinds = np.where(other == 0, LOST, np.where(one == 0, GAINED, np.where(other == one + 1, MOVED, RENAMED)))
+        lost, gained = ((own == their + _TWICE) | (their == 0) for own, their in ((one, other), (other, one)))
+        kinds = np.where(lost, LOST, np.where(gained, GAINED, np.where(other == one + 1, MOVED, RENAMED)))
         return np.where((one == other) | ~self.valid, NONE, kinds).astype(np.int64)
 
     @property
     def worth(self) -> Float32Array:
-        """float32 (N, Q): how much it says that they differ; above 1: they do, and how clearly; 0: no object.
-
-        A second box of what both report is seen less than an object that one of them does not: it counts half.
-        """
+        """float32 (N, Q): how much it says that they differ; above 1: they do, and how clearly; 0: no object."""
         apart = np.abs(self.chances[..., 0] - self.chances[..., 1])
         moving = self.firsts[..., 1] == self.firsts[..., 0] + 1
         apart = np.where(moving, self.chances[..., 1], apart)
-        clearly = 1 + np.where(self.repeated, 0.5, 1) * self.margins
-        worth = np.where(self.kinds != NONE, clearly, np.minimum(apart, 1))
+        worth = np.where(self.kinds != NONE, 1 + self.margins, np.minimum(apart, 1))
         return np.where(self.valid, np.maximum(worth, np.finfo(np.float32).tiny), 0).astype(np.float32)
 
     def chosen(self, rows: Int64Array, objects: Int64Array) -> _Contests:
@@ -430,13 +444,27 @@ class _Contests:
             valid=self.valid[rows, objects],
             boxes=self.boxes[rows, objects],
             others=self.others[rows, objects],
-            repeated=self.repeated[rows, objects],
         )
 
 
 def classes_of(words: Sequence[str]) -> tuple[str, ...]:
     """The classes that words of :attr:`Detection.words` are made of."""
     return tuple(word.partition(" ")[2] for word in words[1 :: _FORMS * len(SIZES)])
+
+
+def _plain(words: Int64Array) -> Int64Array:
+    """The same words, where objects are in their place and reported once."""
+    return words - (words - 1) % _FORMS
+
+
+def _less(chances: Float32Array, share: Any) -> Float32Array:
+    """Chances of which those above a half are only a share as decided."""
+    return np.where(chances > 0.5, 0.5 + share * (chances - 0.5), chances).astype(np.float32)
+
+
+def _among(boxes: Float32Array) -> Float32Array:
+    """The IoU of boxes, float32 (N, p, >= 6), with each other, float32 (N, p, p); 0 of two classes."""
+    return np.where(boxes[:, :, None, 5] == boxes[:, None, :, 5], overlaps(boxes, boxes), 0)
 
 
 def _joined(columns: Sequence[Sequence[NDArray[Any]]]) -> NDArray[Any]:

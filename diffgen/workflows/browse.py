@@ -150,7 +150,7 @@ class RunTriggers:
         return tuple(self._verdicts)
 
     def numbers(self, wanted: TriggerQuery) -> Int64Array:
-        """int64 (n,), ascending: the triggers that are looked for.
+        """int64 (n,), ascending, of detectors the clearest first: the triggers that are looked for.
 
         Raises:
             UserError: a run of as many models has no such verdict, or not that model; or triggers that cannot be shown.
@@ -180,7 +180,8 @@ class RunTriggers:
         for model, label in enumerate(wanted.said):
             if label is not None:
                 rows = rows & (table.labels[:, model] == label)
-        return np.flatnonzero(rows).astype(np.int64)
+        found = np.flatnonzero(rows).astype(np.int64)
+        return found[np.argsort(-table.clearness[found], kind="stable")] if self.results.of_boxes else found
 
     @cached_property
     def _distinct(self) -> NDArray[np.bool_]:
@@ -196,7 +197,7 @@ class RunTriggers:
         return self.triggers.labels[self._rows(numbers)]
 
     def behaviours(self, numbers: Int64Array) -> tuple[BehaviourLine, ...]:
-        """The behaviours of some triggers, the most frequent first.
+        """The behaviours of some triggers, the most frequent first; of detectors those that are clearest together.
 
         Raises:
             UserError: the run has no trigger of such a number.
@@ -206,7 +207,9 @@ class RunTriggers:
             own = numbers[rows]
             counts = {verdict: int(held[own].sum()) for verdict, held in self._verdicts.items()}
             lines.append(BehaviourLine(key[:-1], key[-1], own, max(counts, key=lambda each: counts[each])))
-        return tuple(sorted(lines, key=lambda line: (-len(line.rows), line.labels, line.cell)))
+        worth = self.triggers.clearness if self.results.of_boxes else np.ones(len(self))
+        shown = _LEADING if self.results.of_boxes else None
+        return tuple(sorted(lines, key=lambda line: (-worth[line.rows[:shown]].sum(), line.labels, line.cell)))
 
     def image(self, number: int) -> UInt8Array:
         """uint8 (C, H, W): the picture of a trigger.

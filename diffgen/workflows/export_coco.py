@@ -65,8 +65,9 @@ def export_coco(
     ``data/*.png`` are the pictures. ``labels.json`` names them, and has the known boxes where the picture has brought
     them; the entry of a picture says in ``known`` whether its boxes are known, and what each model says of what is
     contested. ``A.json``, ``B.json`` and so on are what the models say now, in the form of COCO's results: every box
-    down to the score floor, also those below the threshold from which on a box is reported. The number of an image is
-    that of the find; annotations and categories count from 1. The folder appears whole or not at all.
+    down to the score floor, also those below the threshold from which on a box is reported. The clearest finds come
+    first. The number of an image is that of the find; annotations and categories count from 1. The folder appears whole
+    or not at all.
 
     Args:
         run: the run folder.
@@ -95,6 +96,7 @@ def export_coco(
     assert panel is not None
     assert isinstance(panel.task, Detection)
     triggers = found.triggers[found.triggers.distinct]
+    triggers = triggers[np.argsort(-triggers.clearness, kind="stable")]
     truth = moved_truth(panel.task, images, triggers)
     height, width = images.image_shape[1:]
     entries, known = list[dict[str, Any]](), list[dict[str, Any]]()

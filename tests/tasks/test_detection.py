@@ -68,15 +68,37 @@ def test_a_box_that_nears_the_threshold_is_further_apart() -> None:
     assert all(np.diff(divergence) > 0)
 
 
-def test_a_lost_object_is_seen_before_a_second_box_of_another() -> None:
+AGAIN, FAR = [PLAIN[0] + 8, PLAIN[1], PLAIN[2] + 8, PLAIN[3]], [100.0, 100.0, 140.0, 140.0]
+
+
+@pytest.mark.parametrize(
+    ("score", "words"), [(0.7, ["medium dog", "nothing"]), (0.31, ["medium cat, twice", "medium cat"])]
+)
+def test_a_lost_object_is_seen_before_a_second_box_of_another(score: float, words: list[str]) -> None:
     """Unless that one is by far the clearer."""
-    again, far = [PLAIN[0] + 8, *PLAIN[1:2], PLAIN[2] + 8, PLAIN[3]], [100.0, 100.0, 140.0, 140.0]
-    for score, contested in ((0.7, far), (0.35, again)):
-        picture = answers([[*PLAIN, 0.95, 0], [*again, 0.9, 0], [*far, score, 1]], [[*PLAIN, 0.95, 0]])
+    one, other = [[*PLAIN, 0.95, 0], [*AGAIN, 0.9, 0], [*FAR, score, 1]], [[*PLAIN, 0.95, 0]]
+    for picture, kind, expected in ((answers(one, other), LOST, words), (answers(other, one), GAINED, words[::-1])):
         found = TASK.differences(picture)
-        assert found.kinds.tolist() == [LOST]
-        np.testing.assert_array_equal(found.boxes[0], contested)
-        assert TASK.counts(picture)[0, LOST] == 2
+        assert (said(found.vectors), found.kinds.tolist()) == (expected, [kind])
+        np.testing.assert_array_equal(found.boxes[0], FAR if score == 0.7 else AGAIN)
+        assert TASK.counts(picture)[0, kind] == 2
+
+
+def test_a_second_box_of_another_class_is_no_second_one() -> None:
+    """Nobody else says that this is there."""
+    found = TASK.differences(answers([[*PLAIN, 0.95, 0], [*AGAIN, 0.9, 1]], [[*PLAIN, 0.95, 0]]))
+    assert said(found.vectors) == ["medium dog", "nothing"]
+
+
+def test_a_lost_object_is_seen_before_one_that_has_moved() -> None:
+    """And what has moved is as sure as its boxes."""
+    moved = [PLAIN[0] + 12, PLAIN[1], PLAIN[2] + 12, PLAIN[3]]
+    for score, sure in ((0.9, 0.85 / 4), (0.32, 0.02 / 0.7 / 4)):
+        picture = answers([[*PLAIN, 0.9, 0]], [[*moved, score, 0]])
+        assert said(TASK.contested(picture)) == ["medium cat", "medium cat, moved"]
+        assert margin(TASK.contested(picture)) == pytest.approx(sure, abs=0.03)
+        both = answers([[*PLAIN, 0.9, 0], [*FAR, 0.7, 1]], [[*moved, score, 0]])
+        assert said(TASK.contested(both)) == ["medium dog", "nothing"]
 
 
 def test_a_third_model_is_asked_about_the_same_object() -> None:
@@ -159,12 +181,12 @@ def slow_faint(place: np.ndarray, boxes: np.ndarray) -> float:
 def slow_worth(a: np.ndarray, b: np.ndarray) -> float:
     """Of the object on which the two differ most: 1 + how clearly, or how close they come to differing.
 
-    How clearly counts half for a second box of what the other model reports, too.
+    What has moved is a quarter as clear as what is lost, and a second box of what both report a tenth.
     """
     own = [each for each in a if each[4] >= TASK.threshold]
     their = [each for each in b if each[4] >= TASK.threshold]
     pairs, found = slow_matching(own, their), [0.0]
-    repeated = list[float]()
+    same = [(own[i], their[j]) for i, j in pairs.items() if own[i][5] == their[j][5]]
     for i, j in pairs.items():
         sure, other = mapped(own[i][4]), mapped(their[j][4])
         if own[i][5] != their[j][5]:
@@ -172,7 +194,8 @@ def slow_worth(a: np.ndarray, b: np.ndarray) -> float:
             continue
         iou = slow_iou(own[i], their[j])
         found.append(abs(sure - other))
-        found.append(1 + (0.75 - iou) / 0.25 if iou < 0.75 else 0.5 * (1 - iou) / 0.25)
+        moved = min((0.75 - iou) / 0.25, 2 * sure - 1, 2 * other - 1)
+        found.append(1 + moved / 4 if iou < 0.75 else 0.5 * (1 - iou) / 0.25)
     for mine, yours, matched in ((a, b, set(pairs)), (b, a, set(pairs.values()))):
         number = -1
         for box in mine:
@@ -183,13 +206,12 @@ def slow_worth(a: np.ndarray, b: np.ndarray) -> float:
             other = slow_faint(box, yours)
             sure = mapped(box[4]) if reported else slow_faint(box, mine)
             clearly = 1 + min(2 * sure - 1, 1 - 2 * other)
-            again = any(slow_iou(box, each) >= 0.5 for each in yours if each[4] >= TASK.threshold)
-            if reported and again and clearly > 1:
-                repeated.append(clearly)
+            again = any(each[5] == box[5] and slow_iou(box, each) >= 0.4 for pair in same for each in pair)
+            if reported and clearly > 1:
+                found.append(1 + min((2 * sure - 1) / 10, 1 - 2 * other) if again else clearly)
             else:
-                found.append(clearly if reported else abs(sure - other))
-    most, twice = max(found), max(repeated, default=0.0)
-    return twice if twice and 1 + (twice - 1) / 2 > most else most
+                found.append(abs(sure - other))
+    return max(found)
 
 
 def drawn(seed: int, count: int) -> np.ndarray:
@@ -259,30 +281,33 @@ BOX, ELSEWHERE = [*PLAIN, 0.9, 0], [18, 10, 58, 50, 0.8, 0]
 @pytest.mark.parametrize(
     ("a", "b", "known", "disputed", "true"),
     [
-        ([BOX], [], [CAT], None, "medium cat"),
-        ([BOX], [], [], None, "nothing"),
-        ([BOX, [12, 10, 52, 50, 0.8, 0]], [BOX], [CAT], None, "nothing"),  # both have it, and one has it twice
-        ([BOX, [12, 10, 52, 50, 0.8, 0]], [BOX], [CAT, [12, 10, 52, 50, 0]], None, "medium cat"),
-        ([], [BOX], [DOG], None, "medium dog"),
+        ([BOX], [], [CAT], [], "medium cat"),
+        ([BOX], [], [], [], "nothing"),
+        ([BOX, [12, 10, 52, 50, 0.8, 0]], [BOX], [CAT], [], "medium cat"),  # both have it, and one has it twice
+        ([BOX, [12, 10, 52, 50, 0.8, 0]], [BOX], [CAT, [12, 10, 52, 50, 0]], [], "medium cat, twice"),
+        ([BOX, [12, 10, 52, 50, 0.8, 0]], [BOX], [], [], "nothing"),
+        ([], [BOX], [DOG], [], "medium dog"),
         ([BOX], [], [], [CAT], None),
+        ([BOX], [], [[30, 10, 70, 50, 0]], [], None),  # it may be another one, partly covered
+        ([BOX], [], [[40, 10, 80, 50, 0]], [], "nothing"),
         ([BOX], [], [], [[200, 200, 240, 240, 0]], "nothing"),
-        ([BOX], [[*PLAIN, 0.8, 1]], [DOG], None, "medium dog"),
-        ([BOX], [[*PLAIN, 0.8, 1]], [DOG, CAT], None, "medium cat"),  # both are there
-        ([BOX], [ELSEWHERE], [CAT], None, "medium cat"),
-        ([BOX], [ELSEWHERE], [[18, 10, 58, 50, 0]], None, "medium cat, moved"),
-        ([BOX], [ELSEWHERE], [], None, None),  # where there is no object, neither is in its place
-        ([], [], [CAT], None, None),
+        ([BOX], [[*PLAIN, 0.8, 1]], [DOG], [], "medium dog"),
+        ([BOX], [[*PLAIN, 0.8, 1]], [DOG, CAT], [], "medium cat"),  # both are there
+        ([BOX], [ELSEWHERE], [CAT], [], "medium cat"),
+        ([BOX], [ELSEWHERE], [[18, 10, 58, 50, 0]], [], "medium cat, moved"),
+        ([BOX], [ELSEWHERE], [], [], None),  # where there is no object, neither is in its place
+        ([], [], [CAT], [], None),
     ],
 )
 def test_known_boxes_say_who_is_right(
     a: list[list[float]],
     b: list[list[float]],
     known: list[list[float]],
-    disputed: list[list[float]] | None,
+    disputed: list[list[float]],
     true: str | None,
 ) -> None:
     """Of the contested object alone; nothing is said where nobody knows."""
-    there = [np.array(each, dtype=np.float32).reshape(-1, 5) for each in (known, disputed or [])]
+    there = [np.array(each, dtype=np.float32).reshape(-1, 5) for each in (known, disputed)]
     picture = answers(a, b)
-    word = TASK.true_words(picture, TASK.differences(picture), there[:1], None if disputed is None else there[1:])[0]
+    word = TASK.true_words(picture, TASK.differences(picture), there[:1], there[1:])[0]
     assert (None if word < 0 else TASK.words[word]) == true

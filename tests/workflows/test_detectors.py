@@ -23,7 +23,9 @@ from diffgen.errors import UserError
 from diffgen.models import load
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import read_finished
+from diffgen.tasks.classification import rows_by_key
 from diffgen.ui.finds import detail
+from diffgen.workflows.browse import TriggerQuery
 from tests.models import detectors as networks
 from tests.models.squares import Squares, pictures
 
@@ -56,6 +58,21 @@ def test_the_page_draws_the_boxes_of_a_find(run: Path) -> None:
     shown = detail(finds.find(number), "lost", "", finds.models, finds.class_names)
     assert shown.count("dg-contested") == 1
     assert re.search(r'<rect class="dg-a dg-lost dg-contested".*?<title>A: sun 0\.\d\d</title></rect>', shown)
+
+
+def test_the_clearest_finds_are_shown_first(run: Path) -> None:
+    """Of each verdict and behaviour in the report, on the page, and of behaviours too."""
+    finds = diffgen.browse(run)
+    table, shown = finds.triggers, finds.folder.read_arrays("report")["shown"]
+    for rows in table.distinct_by_verdict.values():
+        part = shown[rows[shown]]
+        for _, places in rows_by_key(table.behaviours[part]):
+            assert (np.diff(table.clearness[part[places]]) <= 0).all()
+    numbers = finds.numbers(TriggerQuery())
+    assert (np.diff(table.clearness[numbers]) <= 0).all()
+    lines = finds.behaviours(numbers)
+    assert len(lines) > 1
+    assert (np.diff([table.clearness[line.leading].sum() for line in lines]) <= 1e-6).all()
 
 
 def test_every_find_replays(run: Path) -> None:
@@ -257,18 +274,23 @@ def test_finds_are_written_as_coco_has_them(of_files: Path) -> None:
     made = diffgen.export_coco(run, out)
     table = RunFolder.open(run).read_judged()
     table = table[table.distinct]
+    table = table[np.argsort(-table.clearness, kind="stable")]
     assert made.pictures == len(table) > 0
     written = json.loads((out / "labels.json").read_text())
     assert [each["id"] for each in written["images"]] == table.numbers.tolist()
     assert [each["id"] for each in written["annotations"]] == list(range(1, len(written["annotations"]) + 1))
     assert {each["contested"]["A"] for each in written["images"]} <= {
-        f"{size} {name}{moved}" for size in ("small", "medium") for name in ("red", "blue") for moved in ("", ", moved")
+        f"{size} {name}{form}"
+        for size in ("small", "medium")
+        for name in ("red", "blue")
+        for form in ("", ", moved", ", twice")
     } | {"nothing"}
-    data = load_data(out)
+    data = load_data(out)  # by name, which is the number
+    table, entries = table[np.argsort(table.numbers)], sorted(written["images"], key=lambda each: each["id"])
     np.testing.assert_array_equal(data.images, table.images)
     assert data.boxes is not None
     assert data.class_names == ("red", "blue")
-    for image, boxes, entry in zip(data.images, data.boxes, written["images"], strict=True):
+    for image, boxes, entry in zip(data.images, data.boxes, entries, strict=True):
         assert boxes is not None
         for x1, y1, x2, y2, label in boxes.round().astype(int).tolist() if entry["known"] else ():
             inside = image[2 * label, y1:y2, x1:x2].astype(float)

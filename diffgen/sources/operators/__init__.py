@@ -28,17 +28,20 @@ OPERATORS: dict[str, Operator] = {
 }
 
 
-def moved_boxes(boxes: Float32Array | None, recipe: Sequence[Step], sides: tuple[int, int]) -> Float32Array | None:
+def moved_boxes(
+    boxes: Float32Array | None, recipe: Sequence[Step], sides: tuple[int, int], kept: float = KEPT
+) -> Float32Array | None:
     """Where the objects of an image are once operators have changed it.
 
     A box becomes the one that encloses what was in it. It is cut off at the sides of the image, and left out where
-    more than half of it has left the image, all steps taken together. What a mirrored edge shows a second time has no
-    box.
+    less than ``kept`` of it is left in the image, all steps taken together. What a mirrored edge shows a second time
+    has no box.
 
     Args:
         boxes: float32 (n, 5), x1, y1, x2, y2 in pixels of the image, class; or None: nobody knows them.
         recipe: the operators with their strengths, in order.
         sides: height and width of the image.
+        kept: share of its area.
 
     Returns:
         float32 (m, 5), or None: nobody knows, also where an operator draws the image anew (with the auto-encoder), or
@@ -55,7 +58,7 @@ def moved_boxes(boxes: Float32Array | None, recipe: Sequence[Step], sides: tuple
         cut = moved.clip(0, np.array([sides[1], sides[0]] * 2))
         whole = area(moved)
         left = left * np.divide(area(cut), whole, out=np.zeros(len(cut)), where=whole > 0)
-        there = left >= KEPT
+        there = left >= kept
         corners, classes, left = cut[there], classes[there], left[there]
     return np.concatenate([corners.astype(np.float32), classes], axis=1)
 
