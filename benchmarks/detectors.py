@@ -199,7 +199,10 @@ def _side(file: Path) -> int:
 
 
 def searches(models: tuple[ModelSpec, ModelSpec], data: Path, out: Path, seeds: list[int], budget: str) -> None:
-    """Write the distinct behaviours that each technique finds, by seed, and how many of them begin with agreement."""
+    """Write the distinct behaviours that each technique finds, by seed.
+
+    Also how many of them begin with agreement, and how many there are at least (Chao's lower bound).
+    """
     found: dict[str, list[int]] = {}
     for seed in seeds:
         for technique in ("diffgan", "random_seeds"):
@@ -207,8 +210,11 @@ def searches(models: tuple[ModelSpec, ModelSpec], data: Path, out: Path, seeds: 
             result = compare(data=data, config=config, budget=budget, output=out / f"{technique}-{seed}", force=True)
             found.setdefault(technique, []).append(result.behaviours)
             found.setdefault(f"{technique}, of agreement", []).append(result.behaviours_of_agreement or 0)
+            found.setdefault(f"{technique}, at least", []).append(result.behaviours_at_least)
             write_json(out / "search.json", found)
-            print(technique, seed, result.behaviours, result.behaviours_of_agreement, result.triggers, flush=True)
+            print(
+                technique, seed, {name: values[-1] for name, values in found.items() if technique in name}, flush=True
+            )
 
 
 def main() -> None:
