@@ -140,8 +140,8 @@ _GPUS = ("/dev/nvidiactl", "/dev/kfd")
 def start_isolation(specs: Sequence[ModelSpec], device: str) -> None:
     """Start the process that isolates models, where one of these will be isolated as far as can be told from settings.
 
-    It is started before torch is imported here: it imports torch too, on another core. What is not started here is
-    started when a model is opened; what is started in vain ends with diffgen.
+    It is started before torch is imported here: for most files it imports torch too, on another core. What is not
+    started here is started when a model is opened; what is started in vain ends with diffgen.
 
     Args:
         specs: the models, with their paths.
@@ -151,8 +151,10 @@ def start_isolation(specs: Sequence[ModelSpec], device: str) -> None:
     from diffgen.models.isolation.wall import walls
 
     may_be_gpu = device != "cpu" and (device != "auto" or any(Path(each).exists() for each in _GPUS))
-    if not may_be_gpu and walls().missing is None and any(_may_be_isolated(each) for each in specs):
-        start()
+    paths = [str(each.path) for each in specs if _may_be_isolated(each)]
+    if paths and not may_be_gpu and walls().missing is None:
+        # a guess: other files called so have torch imported later
+        start(torch=not all(each.lower().endswith((".onnx", ".tflite")) for each in paths))
 
 
 def _may_be_isolated(spec: ModelSpec) -> bool:

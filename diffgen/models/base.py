@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import get_args, overload
@@ -17,14 +17,14 @@ from diffgen.errors import DiffgenError, RunError, UserError
 from diffgen.models.answer_store import AnswerStore
 from diffgen.models.class_names import Background, background_in, in_order, inverse, names_without, own_order
 from diffgen.models.detections import BoxReader
-from diffgen.models.detector_heads import declare_boxes, looks_like_boxes
+from diffgen.models.detector_heads import looks_like_boxes
 from diffgen.models.detectors import prepare_reader
+from diffgen.models.graphs import DeclaredSides, sides_of_images
 from diffgen.models.inputs import ImageShape, PixelTransform, as_tensor, check_images, grey_levels_only
 from diffgen.models.maps import MapReader, looks_like_maps
 from diffgen.models.model_settings import ModelSettings
 from diffgen.models.outputs import (
     TASKS,
-    NoClassesError,
     OutputKind,
     checked_rows,
     decide_outputs,
@@ -32,14 +32,13 @@ from diffgen.models.outputs import (
     find_first_fault,
     leave_unanswered,
     names_several_labels,
-    no_such_output,
     outputs_in_words,
     picked,
     to_probabilities,
 )
 from diffgen.models.patience import leave_the_rest
-from diffgen.models.shapes import DeclaredSides, check_single, declared_size, find_layout, image_sides
-from diffgen.models.wording import counted, reason, shape_text
+from diffgen.models.shapes import check_single, declared_size, find_layout
+from diffgen.models.wording import NoClassesError, counted, reason, shape_text
 from diffgen.sampling import random_rows
 from diffgen.types import Float32Array, UInt8Array
 
@@ -155,44 +154,9 @@ class BlackBox(ABC):
         Raises:
             UserError: there are several inputs, or it is none of images.
         """
-        sides = image_sides(shapes[0]) if len(shapes) == 1 else None
-        if sides is None:
-            text = "; ".join(f"({', '.join('?' if side is None else str(side) for side in shape)})" for shape in shapes)
-            raise UserError(
-                f"Model {self.name} takes {counted(len(shapes), 'input')} of shape {text or '()'}, not images alone; "
-                f"{mend}."
-            )
-        self._sides, self.fixed_batch, self._takes_bytes = sides, shapes[0][0], bytes_alone
+        self._sides = sides_of_images(self.name, shapes, mend)
+        self.fixed_batch, self._takes_bytes = shapes[0][0], bytes_alone
         self.preprocessing = self._admit(self.preprocessing)
-
-    def _declare_outputs(self, shapes: Mapping[str, Sequence[object]]) -> None:
-        """Take over what a file or a server declares of its outputs: several may be boxes, or maps of classes.
-
-        Args:
-            shapes: by name; sides that are left open are no whole numbers.
-
-        Raises:
-            UserError: none of them is that which is to be read.
-        """
-        if self.preprocessing.outputs == "auto" and not self.preprocessing.output:
-            if declare_boxes(shapes):
-                self.declare(Preprocessing(outputs="boxes"))
-            elif len(shapes) > 1 and all(len(shape) == 4 for shape in shapes.values()):
-                self.declare(Preprocessing(outputs="maps"))
-        self._wanted_outputs(list(shapes))
-
-    def _wanted_outputs(self, names: list[str]) -> list[str]:
-        """Which outputs are to be read: the one that is named, else all of a model that is no classifier.
-
-        Raises:
-            UserError: there is none of that name, or a classifier has several.
-        """
-        output = self.preprocessing.output or ""
-        if output in names:
-            return [output]
-        if not output and (len(names) == 1 or not self.classifies):
-            return names
-        raise UserError(no_such_output(self.name, names, output, counted(len(names), "output")))
 
     def declare(self, declared: Preprocessing) -> None:
         """Feed it as its file says, or one beside it, where nobody says otherwise; what was declared first wins.

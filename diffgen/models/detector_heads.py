@@ -209,17 +209,6 @@ def looks_like_boxes(answer: object, count: int) -> bool:
     return any(shape[-1:] in ((4,), (5,)) and len(shape) in (2, 3) for shape in shapes)
 
 
-def declare_boxes(shapes: Mapping[str, Sequence[object]]) -> bool:
-    """Whether outputs, as a file declares them, are those of a detector: several, one of them boxes."""
-    # rows of four beside others may be the classes of a classifier; of boxes without an image's axis there are labels
-    axes = 2 if any(len(shape) == 1 for shape in shapes.values()) else 3
-    return len(shapes) > 1 and any(
-        (len(shape) in (axes, 3) and shape[-1] in (4, 5))
-        or (len(shape) in (2, 3) and "box" in name.lower() and not isinstance(shape[-1], int))
-        for name, shape in shapes.items()
-    )
-
-
 def check_count(outputs: Outputs, count: int, name: str) -> None:
     """See that a model has answered for every image.
 

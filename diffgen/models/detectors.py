@@ -16,9 +16,9 @@ from diffgen.models.detections import BoxReader
 from diffgen.models.detector_heads import NoHeadError, looks_like_boxes
 from diffgen.models.inputs import ImageShape, PixelTransform
 from diffgen.models.maps import MapReader, are_maps
-from diffgen.models.outputs import NoClassesError, find_fault
+from diffgen.models.outputs import find_fault
 from diffgen.models.shapes import check_single, find_layout
-from diffgen.models.wording import counted
+from diffgen.models.wording import NoClassesError, counted
 from diffgen.sampling import random_rows
 from diffgen.types import UInt8Array
 

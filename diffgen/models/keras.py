@@ -15,8 +15,8 @@ import torch
 
 from diffgen.errors import UserError
 from diffgen.models.base import BlackBox
+from diffgen.models.graphs import check_sides
 from diffgen.models.model_settings import ModelSettings
-from diffgen.models.shapes import check_sides
 from diffgen.models.untrusted import KerasBuilder, UntrustedError, check_hdf5
 from diffgen.models.wording import reason
 
@@ -49,7 +49,7 @@ class KerasModel(BlackBox):
         )
 
     def _ask(self, batch: torch.Tensor) -> object:
-        check_sides(self._sides, batch)
+        check_sides(self._sides, tuple(batch.shape[1:]))
         with self._keras.device(self._place):
             return self._model(batch.to(torch.uint8) if self._takes_bytes else batch, training=False)
 

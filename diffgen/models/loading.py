@@ -173,15 +173,12 @@ def identify(path: Path) -> tuple[FileKind, str]:
         raise UserError(f"The model file {path} cannot be read ({error.strerror}); give another.") from error
 
 
-def open_file(
-    path: Path, kind: FileKind, settings: ModelSettings, *, arch: str | None, allow_pickle: bool, alone: bool = False
-) -> BlackBox:
+def open_file(path: Path, kind: FileKind, settings: ModelSettings, *, arch: str | None, allow_pickle: bool) -> BlackBox:
     """The black box of a file in this process; each format is imported only when there is one.
 
     Args:
         path, kind, settings: the file.
         arch, allow_pickle: see :func:`load`.
-        alone: nothing but this model lives in this process.
 
     Raises:
         UserError: see :func:`load`.
@@ -201,7 +198,7 @@ def open_file(
     if kind is FileKind.TFLITE:
         from diffgen.models.tflite import TfliteModel
 
-        return TfliteModel(path, settings, alone=alone)
+        return TfliteModel(path, settings)
     if kind in (FileKind.KERAS_ZIP, FileKind.KERAS_HDF5):
         from diffgen.models.keras import KerasModel
 

@@ -26,8 +26,7 @@ from diffgen.errors import UserError
 from diffgen.models.detector_heads import NoHeadError, Size, looks_like_boxes
 from diffgen.models.inputs import PixelTransform
 from diffgen.models.named_outputs import Outputs, named_outputs
-from diffgen.models.outputs import no_such_output
-from diffgen.models.wording import counted, shape_text
+from diffgen.models.wording import counted, no_such_output, shape_text
 from diffgen.tasks.segmentation import map_sides
 from diffgen.wording import count_of
 

@@ -16,10 +16,11 @@ from diffgen.models.isolation.model import Said, request
 from diffgen.models.isolation.process import Child
 from diffgen.models.loading import identify, is_isolated
 from diffgen.models.model_settings import ModelSettings
-from diffgen.models.onnx import DTYPES, open_session
+from diffgen.models.onnx_graph import DTYPES, open_session
 from diffgen.models.sniffing import FileKind
 from diffgen.models.torch_module import InItsOwnType, try_eval
 from diffgen.models.torchscript import open_torchscript
+from diffgen.numerics import all_threads
 
 # computes; the sides of the input that the file declares; the largest batch that it allows
 _Opened = tuple[Callable[[torch.Tensor], Any], list[int | None] | None, int | None]
@@ -100,7 +101,7 @@ class Network:
         return answer
 
     def _open_isolated(self, kind: FileKind) -> _Opened:
-        child = Child(self.name, kind.name, DEFAULT_MODEL_TIMEOUT)
+        child = Child(self.name, "NETWORK", DEFAULT_MODEL_TIMEOUT)
         said = Said(child.open({**request(self.path, kind), "as": "network"}), self.name)
         return lambda batch: child.ask(batch.to(torch.float32), ""), said.sides("sides"), said.count("largest")
 
@@ -121,7 +122,7 @@ class Network:
         return lambda batch: module(batch.to(device, dtype)), sides, largest
 
     def _open_onnx(self, device: torch.device) -> _Opened:
-        session = open_session(self.path, device)
+        session = open_session(self.path, all_threads(), device)
         inputs = session.get_inputs()
         if len(inputs) != 1 or inputs[0].type not in DTYPES:
             found = ", ".join(f"{each.name} ({each.type})" for each in inputs)

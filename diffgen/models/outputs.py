@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal
 
 import torch
 
 from diffgen.config.task import TaskName
 from diffgen.errors import UserError
-from diffgen.models.wording import counted
+from diffgen.models.wording import counted, described, no_rows, no_such_output
 from diffgen.tasks.segmentation import NO_ANSWER
 
 OutputKind = Literal["probabilities", "logits", "scores", "boxes", "maps"]
@@ -25,7 +24,6 @@ _LOG_SUM_TOLERANCE = 0.25
 _NEAR_ONE, _SEVERAL = 0.9, 0.05  # a value; the share of images that have two, where more than one is meant to be
 # Outputs that were found to be probabilities may leave [0, 1] by this much before we say that they are none.
 _LATER_TOLERANCE = 0.01
-_NAMED = 8
 NO_BOX = (0.0, 0.0, 0.0, 0.0, 0.0, -1.0)  # corners, score and class where a detector found nothing more
 _NOTHING: dict[str, tuple[float, ...]] = {"boxes": NO_BOX, "maps": (float(NO_ANSWER),)}
 _KINDS = 3  # two whole numbers are probabilities of the second class, too
@@ -38,10 +36,6 @@ _ONLY_LABELS = (
 
 #: What else than classes of whole pictures models answer with, and what they do then.
 TASKS: dict[str, TaskName] = {"boxes": "detection", "maps": "segmentation"}
-
-
-class NoClassesError(UserError):
-    """A model doesn't answer as a classifier does, but perhaps as a detector, or with maps."""
 
 
 def picked(answer: object, output: str, name: str) -> object:
@@ -62,17 +56,7 @@ def picked(answer: object, output: str, name: str) -> object:
         return next(iter(named.values()))
     if output in named:
         return named[output]
-    raise UserError(no_such_output(name, list(named), output, _described(answer)))
-
-
-def no_such_output(name: str, names: Sequence[str], output: str, described: str) -> str:
-    """Says which outputs there are, when none or a wrong one was named."""
-    listed = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
-    if not output:
-        return f"Model {name} gives {described}; say with --output-name which one to read ({listed})."
-    near = difflib.get_close_matches(output, names, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"name one of {listed}."
-    return f"Model {name} has no output {output!r} (it gives {listed}); {hint}"
+    raise UserError(no_such_output(name, list(named), output, described(answer)))
 
 
 def _named(answer: object) -> dict[str, object] | None:
@@ -100,10 +84,7 @@ def checked_rows(answer: object, count: int, name: str) -> torch.Tensor:
         UserError: anything else came out; the message says what, and what the model should give.
     """
     if not isinstance(answer, torch.Tensor):
-        raise UserError(
-            f"Model {name} gives {_described(answer)}; export it so that it gives one "
-            "array of shape (N, K), a row of class probabilities or logits per image."
-        )
+        raise UserError(no_rows(name, described(answer)))
     shape = tuple(answer.shape)
     if len(shape) == 2 and shape[0] == count and shape[1] >= 1:
         if answer.is_floating_point():
@@ -130,14 +111,6 @@ def _are_labels(values: torch.Tensor) -> bool:
     """Whether single values for some dozens of images can be nothing but labels: whole numbers, three or more kinds."""
     kinds = values.unique()
     return len(kinds) >= _KINDS and bool((kinds >= 0).all() and (kinds == kinds.round()).all())
-
-
-def _described(answer: object) -> str:
-    if isinstance(answer, Mapping):
-        return f"a dict of outputs ({', '.join(str(key) for key in answer)})"
-    if isinstance(answer, (tuple, list)):
-        return f"a {type(answer).__name__} of {counted(len(answer), 'output')}"
-    return "nothing" if answer is None else f"a {type(answer).__name__}"
 
 
 def decide_outputs(raw: torch.Tensor) -> OutputKind:

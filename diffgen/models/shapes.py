@@ -12,9 +12,9 @@ import torch
 
 from diffgen.config import replace
 from diffgen.errors import ServiceError, UserError
+from diffgen.models.graphs import DeclaredSides, agree
 from diffgen.models.inputs import LAYOUTS, ImageShape, Layout, PixelTransform, batch_sides, model_shape
-from diffgen.models.outputs import NoClassesError
-from diffgen.models.wording import reason, shape_text, spoken_list
+from diffgen.models.wording import NoClassesError, reason, shape_text, spoken_list
 from diffgen.types import UInt8Array
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ USUAL_SIZES = (28, 32, 64, 96, 128, 224)
 _NAMED = 3
 
 DeclaredShape = tuple[int | None, int | None, int | None]
-# The sides of one image as a file declares them: three, or (D,) or (D, 1) for a row of values; None for open ones.
-DeclaredSides = tuple[int | None, ...]
 
 
 def refusal(
@@ -105,28 +103,7 @@ class _Offer:
 
 def fits(declared: DeclaredShape, image_shape: ImageShape) -> bool:
     """Whether images of a shape are what a declared shape with open sides (None) asks for."""
-    return all(map(_agree, declared, image_shape))
-
-
-def _agree(wanted: int | None, side: int) -> bool:
-    return wanted is None or wanted == side
-
-
-def image_sides(sides: Sequence[int | None]) -> DeclaredSides | None:
-    """The sides of one image in a declared input, whose first side counts the images; None for what holds no images."""
-    holds_images = len(sides) in (2, 4) or (len(sides) == 3 and sides[2] == 1)
-    return tuple(sides[1:]) if holds_images else None
-
-
-def check_sides(sides: DeclaredSides | None, batch: torch.Tensor) -> None:
-    """Refuse a batch that a file does not declare, for formats that would take it all the same.
-
-    Raises:
-        ValueError: a side of its images is another than the declared one.
-    """
-    given = tuple(batch.shape[1:])
-    if sides is not None and (len(sides) != len(given) or not all(map(_agree, sides, given))):
-        raise ValueError(f"the file declares {sides}, not {given}")
+    return all(map(agree, declared, image_shape))
 
 
 def declared_shape(sides: DeclaredSides | None, layout: Layout) -> DeclaredShape | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from diffgen.errors import UserError
 from diffgen.wording import told_by
 
+_NAMED = 8
 _TORCHSCRIPT_HEAD = "The following operation failed in the TorchScript interpreter."
 _RAISED = re.compile(r"^\w*(?:Error|Exception): (.+)$", re.MULTILINE)
 _ONNXRUNTIME_HEAD = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
@@ -14,6 +17,10 @@ _ONNXRUNTIME_HEAD = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 
 class ForeignError(Exception):
     """What a model raised in another process; the text is what :func:`reason` said of it there."""
+
+
+class NoClassesError(UserError):
+    """A model doesn't answer as a classifier does, but perhaps as a detector, or with maps."""
 
 
 def cleaned(text: object, longest: int = 2000) -> str:
@@ -59,3 +66,33 @@ def counted(number: int, noun: str) -> str:
 def spoken_list(items: Sequence[str]) -> str:
     """``a``, ``a or b``, ``a, b or c``."""
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} or {items[-1]}"
+
+
+# -- what a model gives, and does not ----------------------------------------------------------------------------------
+
+
+def no_such_output(name: str, names: Sequence[str], output: str, described: str) -> str:
+    """Says which outputs there are, when none or a wrong one was named."""
+    listed = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+    if not output:
+        return f"Model {name} gives {described}; say with --output-name which one to read ({listed})."
+    near = difflib.get_close_matches(output, names, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"name one of {listed}."
+    return f"Model {name} has no output {output!r} (it gives {listed}); {hint}"
+
+
+def no_rows(name: str, found: str) -> str:
+    """Says that a model gives something else than an array; ``found`` says what."""
+    return (
+        f"Model {name} gives {found}; export it so that it gives one array of shape (N, K), a row of class "
+        "probabilities or logits per image."
+    )
+
+
+def described(answer: object) -> str:
+    """What a model gave where it gave no array, or several."""
+    if isinstance(answer, Mapping):
+        return f"a dict of outputs ({', '.join(str(key) for key in answer)})"
+    if isinstance(answer, (tuple, list)):
+        return f"a {type(answer).__name__} of {counted(len(answer), 'output')}"
+    return "nothing" if answer is None else f"a {type(answer).__name__}"

@@ -39,6 +39,19 @@ def test_it_is_started_for_a_file(spec: ModelSpec, device: str) -> None:
     assert _started()
 
 
+@needs_walls
+@pytest.mark.parametrize(("names", "torch"), [(["a.onnx", "b.TFLITE"], False), (["a.onnx", "b.pt"], True)])
+def test_torch_is_imported_beside_diffgens_own_import_where_a_file_needs_it(
+    spec: ModelSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: list[str], torch: bool
+) -> None:
+    for name in names:
+        (tmp_path / name).touch()
+    said: list[bool] = []
+    monkeypatch.setattr(starting, "start", lambda *, torch: said.append(torch))
+    start_isolation([replace(spec, path=str(tmp_path / name)) for name in names], "cpu")
+    assert said == [torch]
+
+
 def test_it_is_started_for_nothing_else(spec: ModelSpec, tmp_path: Path) -> None:
     openings = [Opening(isolate="off"), Opening(allow_pickle=True), Opening(arch="nets:small")]
     others = [replace(spec, opening=opening) for opening in openings]
@@ -72,7 +85,7 @@ import sys
 import diffgen.cli
 from diffgen.models.isolation import starting
 
-def start():
+def start(**_):
     print("torch" in sys.modules)
     raise KeyboardInterrupt
 

@@ -89,9 +89,10 @@ def test_several_maps_of_a_graph(tmp_path: Path) -> None:
         axes = {name: {0: "n"} for name in ("x", "aux", "out")}
         names = {"input_names": ["x"], "output_names": ["aux", "out"], "dynamic_axes": axes}
         torch.onnx.export(Two(), (torch.zeros(2, 3, 48, 48),), str(path), dynamo=False, **names)
-    box = load(path)
-    box.prepare(IMAGES)
-    assert right(box) > 0.85
+    for output, isolate in (("", "auto"), ("out", "auto"), ("out", "off")):
+        box = load(path, isolate=isolate, preprocessing=Preprocessing(output=output))
+        box.prepare(IMAGES)
+        assert right(box) > 0.85
 
 
 def test_coarse_logits_are_weighed_before_the_highest_decides() -> None:

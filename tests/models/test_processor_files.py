@@ -12,9 +12,9 @@ import pytest
 from diffgen.config import Preprocessing, replace
 from diffgen.errors import UserError
 from diffgen.models import load
-from diffgen.models.onnx import _declared
+from diffgen.models.onnx_graph import _declared
 from diffgen.models.sidecar import read_processor_file
-from diffgen.models.tflite import declared_normalization
+from diffgen.models.tflite_graph import declared_normalization
 from diffgen.workflows.inspect import inspect
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import mmap
 import os
 import socket
 import struct
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple, TypeAlias
 
-if TYPE_CHECKING:
-    import torch
+import numpy as np
+from numpy.typing import NDArray
 
 MAX_BYTES = 4 << 20
 _LENGTH = struct.Struct("!I")
@@ -129,7 +130,7 @@ _F_ADD_SEALS = 1033
 
 
 class SharedMemory:
-    """A stretch of memory, as bytes that tensors can be laid over.
+    """A stretch of memory, as bytes that arrays can be laid over.
 
     Args:
         descriptor: of the file; it is closed, the mapping stays.
@@ -155,21 +156,28 @@ class SharedMemory:
             os.close(descriptor)
             raise
 
-    def tensor(self, shape: tuple[int, ...], dtype: torch.dtype, start: int = 0) -> torch.Tensor:
-        """A tensor of a shape, so many bytes after the beginning; it shares the memory."""
-        count = 1
-        for side in shape:
-            count *= side
-        import torch
+    def floats(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
+        """The first bytes as float32 of a shape; the memory is shared."""
+        return np.ndarray(shape, np.float32, self._bytes)
 
-        if count == 0:
-            return torch.empty(shape, dtype=dtype)
-        return torch.frombuffer(self._bytes, dtype=dtype, count=count, offset=start).view(shape)
+    def part(self, start: int, size: int) -> NDArray[np.uint8]:
+        """So many bytes after the beginning; the memory is shared."""
+        return np.ndarray((size,), np.uint8, self._bytes, start)
 
 
-def bytes_of(shape: tuple[int, ...], dtype: torch.dtype) -> int:
-    """How many bytes a tensor takes."""
-    count = dtype.itemsize
-    for side in shape:
-        count *= side
-    return count
+def bytes_of(shape: tuple[int, ...], itemsize: int) -> int:
+    """How many bytes an array takes."""
+    return math.prod(shape) * itemsize
+
+
+class Part(NamedTuple):
+    """One array of an answer on its way into shared memory: whose, its type by name, its bytes in the order of C."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    content: NDArray[np.uint8]
+
+
+# what a child asks its model by: a batch float32 (N, ...), the wanted output or nothing, whether all are wanted
+Ask: TypeAlias = Callable[[NDArray[np.float32], str, bool], list[Part]]

@@ -12,9 +12,9 @@ from diffgen.config import Preprocessing, from_dict, to_dict
 from diffgen.errors import UserError
 from diffgen.models.base import BlackBox
 from diffgen.models.class_names import is_name
+from diffgen.models.graphs import image_sides
 from diffgen.models.isolation.process import Child
 from diffgen.models.model_settings import ModelSettings
-from diffgen.models.shapes import image_sides
 from diffgen.models.sniffing import FileKind
 from diffgen.models.untrusted import external_files
 from diffgen.models.wording import cleaned
@@ -48,6 +48,7 @@ class IsolatedModel(BlackBox):
     ) -> None:
         super().__init__(settings)
         self._child = Child(self.name, kind.name, timeout)
+        self._all_at_once = kind is FileKind.TFLITE  # it computes all outputs, and which is read is decided here
         said = Said(
             self._child.open(
                 {
@@ -81,7 +82,9 @@ class IsolatedModel(BlackBox):
         self._child.give_up()
 
     def _ask(self, batch: torch.Tensor) -> object:
-        return self._child.ask(batch, self.preprocessing.output or "", everything=not self.classifies)
+        everything = self._all_at_once or not self.classifies
+        answer = self._child.ask(batch, self.preprocessing.output or "", everything=everything)
+        return answer[""] if answer.keys() == {""} else answer
 
 
 def request(path: Path, kind: FileKind) -> dict[str, Any]:

@@ -18,9 +18,8 @@ import torch
 from diffgen.errors import ServiceError, Stopped, UserError
 from diffgen.models.isolation.channel import Gone, ProtocolError, SharedMemory, bytes_of, receive, send
 from diffgen.models.isolation.starting import Server, start
-from diffgen.models.outputs import NoClassesError
 from diffgen.models.patience import hurried_until
-from diffgen.models.wording import ForeignError, cleaned, counted
+from diffgen.models.wording import ForeignError, NoClassesError, cleaned, counted
 
 _SLICE = 0.2  # seconds between two looks at whether somebody asked to stop
 _TO_DIE = 2.0
@@ -28,6 +27,7 @@ _MAX_ANSWER = 1 << 30
 _MAX_PARTS = 1 << 12  # boxes, scores and labels of each image
 _DTYPES = {
     **{"float32": torch.float32, "float64": torch.float64, "float16": torch.float16, "bfloat16": torch.bfloat16},
+    **{"bool": torch.uint8, "uint16": torch.uint16, "uint32": torch.uint32, "uint64": torch.uint64},
     **{"uint8": torch.uint8, "int8": torch.int8, "int16": torch.int16, "int32": torch.int32, "int64": torch.int64},
 }
 
@@ -76,15 +76,13 @@ class Child:
         except ModelDied as error:
             raise UserError(str(error)) from error
 
-    def ask(
-        self, batch: torch.Tensor, output: str, *, everything: bool = False
-    ) -> torch.Tensor | dict[str, torch.Tensor]:
-        """The model's answer to float32 ``batch``, of a type and shape that the caller checks.
+    def ask(self, batch: torch.Tensor, output: str, *, everything: bool = False) -> dict[str, torch.Tensor]:
+        """The model's answer to float32 ``batch``, by name, of types and shapes that the caller checks.
 
         Args:
             batch: what the model is handed.
             output: which of several outputs is wanted, or empty.
-            everything: all outputs by their names, as detectors and maps are read by.
+            everything: all outputs, as detectors and maps are read by; otherwise there is one.
 
         Raises:
             UserError: the answer is not what is wanted of a model.
@@ -95,8 +93,8 @@ class Child:
         with self._lock:
             shape = tuple(batch.shape)
             doing = f"it answered {counted(len(batch), 'image')}"
-            self._batch = self._enough(self._batch, bytes_of(shape, torch.float32), "batch")
-            self._batch.tensor(shape, torch.float32).copy_(batch)
+            self._batch = self._enough(self._batch, 4 * batch.numel(), "batch")
+            torch.from_numpy(self._batch.floats(shape)).copy_(batch)
             started = time.monotonic()
             request = {"verb": "ask", "shape": list(shape), "output": output, "everything": everything}
             said = self._exchange(request, doing)
@@ -108,11 +106,9 @@ class Child:
                 self._answer = self._enough(self._answer, size, "answer")
                 said = self._exchange({"verb": "hand over"}, doing)
             parts = self._read(said)
-            if everything:
-                return parts
-            if len(parts) != 1:
+            if not everything and len(parts) != 1:
                 raise self._died("gave an answer that cannot be")
-            return next(iter(parts.values()))
+            return parts
 
     def give_up(self) -> None:
         """End the process also where another thread waits for its answer; that thread gets a :class:`ModelDied`."""
@@ -144,11 +140,11 @@ class Child:
             if not possible or dtype is None or self._answer is None:
                 raise self._died("gave an answer that cannot be")
             shape: tuple[int, ...] = tuple(sides or ())
-            size = bytes_of(shape, dtype)
+            size = bytes_of(shape, dtype.itemsize)
             if start + size > self._answer.size:
                 raise self._died("gave an answer that cannot be")
-            content = self._answer.tensor((size,), torch.uint8, start).clone()
-            found[cleaned(part.get("name"))] = content.view(dtype).view(shape)
+            values = torch.from_numpy(self._answer.part(start, size)).clone().view(dtype).view(shape)
+            found[cleaned(part.get("name"))] = values.bool() if part["dtype"] == "bool" else values
             start += size
         return found
 

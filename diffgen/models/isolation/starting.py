@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import select
 import socket
@@ -75,6 +76,11 @@ class Server:
                 ) from error
         return message, handle, ours
 
+    def import_torch(self) -> None:
+        """Have torch imported, without waiting for it."""
+        with contextlib.suppress(Gone):  # whoever needs a child says so
+            send(self._connection, {"verb": "import", "kind": "TORCHSCRIPT"})
+
     def code(self, child: int) -> int | None:
         """How a child that has ended did so: its exit code, negative for a signal; None if that is not known."""
         with self._lock:
@@ -117,17 +123,20 @@ _server: Server | None = None
 _starting = threading.Lock()
 
 
-def start() -> Server:
+def start(*, torch: bool = False) -> Server:
     """The server; started if there is none.
 
-    The server imports torch, which takes seconds. A program that will need the server starts it before it imports torch
-    itself, so that both happen at the same time.
+    Args:
+        torch: a file will come that needs it. To import it takes seconds: a program that says so before it imports
+            torch itself has both happen at the same time.
     """
     global _server
     with _starting:
         if _server is None or not _server.alive:
             _server = Server()
             atexit.register(_server.end)
+            if torch:
+                _server.import_torch()
         return _server
 
 

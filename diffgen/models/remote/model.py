@@ -13,6 +13,7 @@ import torch
 from diffgen.config import DEFAULT_REMOTE, RemoteConfig
 from diffgen.errors import ServiceError, UserError
 from diffgen.models.base import BlackBox
+from diffgen.models.graphs import declared_outputs, wanted_outputs
 from diffgen.models.inputs import as_tensor
 from diffgen.models.model_settings import ModelSettings
 from diffgen.models.remote.address import Address
@@ -141,10 +142,9 @@ class RemoteModel(BlackBox):
         outputs = {each.name: each for each in self._metadata.outputs}
         if not outputs:
             return
-        self._declare_outputs(
-            {name: [side if side > 0 else None for side in each.shape] for name, each in outputs.items()}
-        )
-        chosen = outputs[self._wanted_outputs(list(outputs))[0]]
+        shapes = {name: [side if side > 0 else None for side in each.shape] for name, each in outputs.items()}
+        self.declare(declared_outputs(self.preprocessing, shapes))
+        chosen = outputs[self._wanted(list(outputs))[0]]
         # a map of three axes and more may hold the classes themselves
         if self.classifies and len(chosen.shape) < 3 and chosen.datatype not in FLOATING:
             raise UserError(
@@ -239,8 +239,11 @@ class RemoteModel(BlackBox):
         """Names of the outputs that the server is to give; none where its metadata name none, and it gives all."""
         names = [each.name for each in self._metadata.outputs if self.classifies or each.datatype in NUMBERS]
         if names:
-            return self._wanted_outputs(names)
+            return self._wanted(names)
         return [self.preprocessing.output] if self.preprocessing.output else []
+
+    def _wanted(self, names: list[str]) -> list[str]:
+        return wanted_outputs(self.name, names, self.preprocessing.output or "", everything=not self.classifies)
 
     def _numbers(self, reply: Reply, outputs: list[str], count: int) -> object:
         """The outputs that are to be read.

@@ -37,7 +37,7 @@ def images() -> Images:
 @pytest.fixture
 def net() -> torch.nn.Module:
     torch.manual_seed(0)
-    layers = torch.nn.Conv2d(1, 4, 5, stride=2), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(4 * 144, 10)
+    layers = torch.nn.Conv2d(1, 4, 5), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(4 * 576, 10)
     return torch.nn.Sequential(*layers).eval()
 
 

@@ -29,14 +29,20 @@ def prepared(path: Path, images: Images, **settings: Any) -> BlackBox:
     return box
 
 
-def save(net: torch.nn.Module, path: Path) -> Path:
-    """As the format that the name says, with an open batch."""
+def save(net: torch.nn.Module, path: Path, calibration: Images | None = None) -> Path:
+    """As the format that the name says, with an open batch; ``int8.tflite`` in 8 bits."""
     example = torch.zeros(2, 1, 28, 28)
     if path.suffix == ".pt":
         torch.jit.save(torch.jit.trace(net, example), str(path))
     elif path.suffix == ".pt2":
         sides = {0: torch.export.Dim("batch", min=1, max=512)}
         torch.export.save(torch.export.export(net, (example,), dynamic_shapes=(sides,)), path)
+    elif path.suffix == ".tflite":
+        from benchmarks.tflite_files import tflite_file
+
+        assert isinstance(net, torch.nn.Sequential) and calibration is not None
+        values = torch.from_numpy(calibration).float() / 255 if path.stem == "int8" else None
+        path.write_bytes(tflite_file(net, (1, 28, 28), calibration=values))
     else:
         torch.onnx.export(net, (example,), str(path), dynamo=False, dynamic_axes={"x": {0: "n"}}, input_names=["x"])
     return path

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -15,16 +15,20 @@ import torch
 from diffgen.config import Preprocessing
 from diffgen.errors import UserError
 from diffgen.models import load
+from diffgen.models.isolation import starting
 from diffgen.models.isolation.server import _IMPORTS
 from diffgen.models.isolation.starting import start
+from diffgen.models.loading import KINDS
 from diffgen.models.network import Network
 from diffgen.models.sniffing import FileKind
-from tests.models.isolation.isolated import Images, prepared, save
+from tests.models.isolation.isolated import Images, child_of, prepared, save
 
 
-@pytest.mark.parametrize("name", ["net.pt", "net.pt2", "net.onnx"])
+@pytest.mark.parametrize("name", ["net.pt", "net.pt2", "net.onnx", "net.tflite", "int8.tflite"])
 def test_the_answers_are_the_same_bit_for_bit(name: str, net: torch.nn.Module, images: Images, tmp_path: Path) -> None:
-    path = save(net, tmp_path / name)
+    if name.endswith("tflite"):
+        pytest.importorskip("ai_edge_litert", reason="needs LiteRT; 'pip install diffgen[tflite]' brings it")
+    path = save(net, tmp_path / name, images)
     inside, outside = prepared(path, images), prepared(path, images, isolate="off")
     assert inside.isolated and not outside.isolated
     for count in (64, 7, 1, 0):
@@ -40,9 +44,27 @@ def test_what_a_format_needs_is_imported_once_and_leaves_the_server_one_thread(
     prepared(save(net, tmp_path / "net.pt2"), images)
     assert len(os.listdir(f"/proc/{start()._process.pid}/task")) == 1
     # one that is named wrongly would be imported by nobody, and slow in every child
-    assert _IMPORTS.keys() <= FileKind.__members__.keys()
+    assert _IMPORTS.keys() == {*(kind.name for kind in KINDS), "NETWORK"}
     for name in _IMPORTS[FileKind.TORCH_EXPORT.name]:
         importlib.import_module(name)
+
+
+def test_torch_is_imported_for_the_files_alone_that_need_it(
+    net: torch.nn.Module, images: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(starting, "_server", None)
+
+    def with_torch(pid: int) -> bool:
+        return "libtorch" in Path(f"/proc/{pid}/maps").read_text()
+
+    server = start()._process.pid
+    names = ["net.onnx", *(["int8.tflite"] if importlib.util.find_spec("ai_edge_litert") else [])]
+    for name in names:
+        box = prepared(save(net, tmp_path / name, images), images)
+        assert len(box.predict(images)) == len(images)
+        assert not with_torch(child_of(box).pid) and not with_torch(server)
+    box = prepared(save(net, tmp_path / "net.pt"), images)
+    assert with_torch(child_of(box).pid) and with_torch(server)
 
 
 def test_other_preprocessing_and_order_of_classes(net: torch.nn.Module, images: Images, tmp_path: Path) -> None:
