@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ import torch
 
 from diffgen.comparison.answers_kept import Asked, asked_once
 from diffgen.comparison.classes import background_remarks, settle_background, several_labels
-from diffgen.comparison.machine import ModelTimes
+from diffgen.comparison.machine import ModelTimes, free_large_arrays
 from diffgen.comparison.smells import Smell, doubts, smells_of
 from diffgen.config import roles
 from diffgen.config.budget import SMALL
@@ -109,6 +110,8 @@ def prepare_models(models: Sequence[BlackBox], data: ImageSet, progress: Progres
         UserError: a model does not take these images, or the numbers of classes differ.
     """
     progress = progress or Progress()
+    if math.prod(data.image_shape) > SMALL:
+        free_large_arrays()
     with progress.stage("Seeing how the models take images", total=len(models)) as task:
         for model in models:
             if isinstance(model, AnswerTable):
