@@ -277,7 +277,7 @@ def told(
     """
     shared = re.escape(f"{_folder_of_session(tmp_path_factory)}/made")
     places = re.compile(
-        rf"(?:(?:{re.escape(str(tmp_path_factory.getbasetemp()))}|{shared})/[^/\s'\"]+|{re.escape(str(REPOSITORY))})/?"
+        rf"(?:(?:{shared}|{re.escape(str(tmp_path_factory.getbasetemp()))})/[^/\s'\"]+|{re.escape(str(REPOSITORY))})/?"
     )
 
     def cell(text: object) -> str:
