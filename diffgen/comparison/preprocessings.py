@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import TypeAlias
 
 import numpy as np
@@ -15,6 +16,7 @@ from diffgen.comparison.label_order import in_order, names_of_classes, order_of_
 from diffgen.comparison.preflight import prepare_model
 from diffgen.comparison.smells import FEW_RIGHT, at_chance
 from diffgen.config import DEFAULT_PREPROCESSING, Preprocessing, replace, roles
+from diffgen.config.budget import SMALL
 from diffgen.data.resize import Size, size_text
 from diffgen.errors import RunError, ServiceError, UserError
 from diffgen.events import Progress
@@ -283,7 +285,7 @@ def alike(tried: Tried, best: Tried) -> bool:
 
 # -- the size of a model that declares none: that of the data, or another one with which it is surely better ---------
 
-_ASKED, _PREPARED = 200, 64  # random real images
+_ASKED, _PREPARED = (200, 64), (64, 16)  # random real images: of small ones, and of large ones
 
 
 def settle_sizes(models: Sequence[BlackBox], data: ImageSet, progress: Progress) -> None:
@@ -300,46 +302,54 @@ def settle_sizes(models: Sequence[BlackBox], data: ImageSet, progress: Progress)
     asked = dict(zip(roles(models), models, strict=True))
     declared = {size: role for role, model in reversed(asked.items()) if (size := model.input_size) is not None}
     first = next((role for role, model in asked.items() if model.input_size is not None), None)
-    rows = random_rows(len(data), _ASKED)
+    large = prod(data.image_shape) > SMALL
+    rows = random_rows(len(data), _ASKED[large])
     images, known = data.images[rows], None if data.labels is None else data.labels[rows]
-    for role, model in asked.items():
-        if not model.size_open or model.url is not None or model.is_table:
-            continue
-        if known is None and first is not None:
-            known = asked[first].predict(images).argmax(axis=1)
-        if known is None:
-            return
-        before, own = model.preprocessing, (images.shape[2], images.shape[3])
-        at_own = np.equal(model.predict(images).argmax(axis=1), known)
-        usual = [(side, side) for side in USUAL_SIZES] if at_own.mean() < FEW_RIGHT else []
-        sizes = [size for size in dict.fromkeys((*declared, *usual)) if size != own]
-        if not sizes:
-            continue
-        others = {}
-        for size in sizes:
-            right = _right_with(model, replace(before, size=size), images, known)
-            if right is not None and (size in declared or right.mean() >= FEW_RIGHT):
-                others[size] = right
-        best = _surely_best(at_own, others)
-        model.set_preprocessing(replace(before, size=best))
-        model.prepare(images)
-        if best is not None:
-            what = "is right on" if data.labels is not None else f"agrees with model {first} on"
-            source = f"as model {declared[best]} declares" if best in declared else "one of the usual sizes"
-            progress.warn(
-                f"Model {role} ({model.name}) declares no size and is handed images of {size_text(best)}, {source}: so "
-                f"it {what} {percent(others[best].mean())} of {len(rows):,} real images, and with {size_text(own)} on "
-                f"{percent(at_own.mean())}; if it was made for another size, say so with --{role.lower()}-size."
-            )
+    open_ones = {
+        role: model for role, model in asked.items() if model.size_open and model.url is None and not model.is_table
+    }
+    if not open_ones:
+        return
+    with progress.stage("Seeing which size suits the models", total=len(open_ones)) as task:
+        for role, model in open_ones.items():
+            if known is None and first is not None:
+                known = asked[first].predict(images).argmax(axis=1)
+            if known is None:
+                return
+            before, own = model.preprocessing, (images.shape[2], images.shape[3])
+            at_own = np.equal(model.predict(images).argmax(axis=1), known)
+            usual = [(side, side) for side in USUAL_SIZES] if at_own.mean() < FEW_RIGHT else []
+            sizes = [size for size in dict.fromkeys((*declared, *usual)) if size != own]
+            if not sizes:
+                task.advance()
+                continue
+            others = {}
+            for size in sizes:
+                right = _right_with(model, replace(before, size=size), images, known, _PREPARED[large])
+                if right is not None and (size in declared or right.mean() >= FEW_RIGHT):
+                    others[size] = right
+            best = _surely_best(at_own, others)
+            model.set_preprocessing(replace(before, size=best))
+            model.prepare(images)
+            if best is not None:
+                what = "is right on" if data.labels is not None else f"agrees with model {first} on"
+                source = f"as model {declared[best]} declares" if best in declared else "one of the usual sizes"
+                progress.warn(
+                    f"Model {role} ({model.name}) declares no size and is handed images of {size_text(best)}, "
+                    f"{source}: so it {what} {percent(others[best].mean())} of {len(rows):,} real images, and with "
+                    f"{size_text(own)} on {percent(at_own.mean())}; if it was made for another size, say so with "
+                    f"--{role.lower()}-size."
+                )
+            task.advance()
 
 
 def _right_with(
-    model: BlackBox, preprocessing: Preprocessing, images: UInt8Array, known: Int64Array
+    model: BlackBox, preprocessing: Preprocessing, images: UInt8Array, known: Int64Array, prepared: int
 ) -> BoolArray | None:
     """Which images a model answers as known with other pre-processing, or None: it does not take that."""
     model.set_preprocessing(preprocessing)
     try:
-        model.prepare(images[:_PREPARED])
+        model.prepare(images[:prepared])
         return np.equal(model.predict(images).argmax(axis=1), known)
     except (UserError, RunError):
         return None
