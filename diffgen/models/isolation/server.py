@@ -45,13 +45,20 @@ _IMPORTS = {
 }
 
 
-def main(descriptor: int) -> None:
-    """Serve until the socket is closed."""
+def main(descriptor: int, kind: str) -> None:
+    """Serve until the socket is closed; files of a kind are made ready for at once."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with socket.socket(fileno=descriptor) as connection, contextlib.suppress(Gone):
+        _import_for(kind)
         _serve(connection)
     os.killpg(os.getpid(), signal.SIGKILL)  # children that loop too; this process is its own group
+
+
+def _import_for(kind: str) -> None:
+    for name in _IMPORTS[kind]:
+        with contextlib.suppress(ImportError):  # opening the file says what to install
+            importlib.import_module(name)
 
 
 def _serve(connection: socket.socket) -> None:
@@ -59,11 +66,8 @@ def _serve(connection: socket.socket) -> None:
     made = 0
     while True:
         message, descriptors = receive_with_descriptors(connection)
-        if message["verb"] in ("new", "import"):
-            for name in _IMPORTS[message["kind"]]:
-                with contextlib.suppress(ImportError):  # opening the file says what to install
-                    importlib.import_module(name)
         if message["verb"] == "new":
+            _import_for(message["kind"])
             made += 1
             (channel,) = descriptors
             pid = os.fork()
@@ -74,7 +78,7 @@ def _serve(connection: socket.socket) -> None:
             handle = os.pidfd_open(pid)
             send(connection, {"child": made, "pid": pid}, [handle])
             os.close(handle)
-        elif message["verb"] == "end":  # how it ended; whoever asks has seen to it that it does
+        else:  # "end": how it ended; whoever asks has seen to it that it does
             pid = children.pop(int(message["child"]))
             _, status = os.waitpid(pid, 0)
             send(connection, {"code": os.waitstatus_to_exitcode(status)})

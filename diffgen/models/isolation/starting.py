@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
 import select
 import socket
@@ -18,7 +17,8 @@ from diffgen.errors import RunError
 from diffgen.models.isolation.channel import Gone, ProtocolError, receive_with_descriptors, send
 
 _PROGRAM = (
-    "import sys; sys.path[:] = sys.argv[2:]; from diffgen.models.isolation.server import main; main(int(sys.argv[1]))"
+    "import sys; sys.path[:] = sys.argv[3:]; from diffgen.models.isolation.server import main; "
+    "main(int(sys.argv[1]), sys.argv[2])"
 )
 # What libraries read about numbers and threads, and how they are found; a secret has none of these names.
 _KEPT = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "SYSTEMROOT")
@@ -31,14 +31,18 @@ _TO_START = 120.0
 
 
 class Server:
-    """The process that children are made from; there is one, made when it is first needed."""
+    """The process that children are made from; there is one, made when it is first needed.
 
-    def __init__(self) -> None:
+    Args:
+        kind: of file that will come, whose libraries it imports before it is asked for a child.
+    """
+
+    def __init__(self, kind: str) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             # not where somebody may have put a file of the same name as a module
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-B", "-c", _PROGRAM, str(theirs.fileno()), *_import_path()],
+                [sys.executable, "-I", "-B", "-c", _PROGRAM, str(theirs.fileno()), kind, *_import_path()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -75,11 +79,6 @@ class Server:
                     "The process that isolates models does not start; leave them in diffgen's own with --isolate off."
                 ) from error
         return message, handle, ours
-
-    def import_torch(self) -> None:
-        """Have torch imported, without waiting for it."""
-        with contextlib.suppress(Gone):  # whoever needs a child says so
-            send(self._connection, {"verb": "import", "kind": "TORCHSCRIPT"})
 
     def code(self, child: int) -> int | None:
         """How a child that has ended did so: its exit code, negative for a signal; None if that is not known."""
@@ -133,10 +132,8 @@ def start(*, torch: bool = False) -> Server:
     global _server
     with _starting:
         if _server is None or not _server.alive:
-            _server = Server()
+            _server = Server("TORCHSCRIPT" if torch else "ONNX")
             atexit.register(_server.end)
-            if torch:
-                _server.import_torch()
         return _server
 
 
