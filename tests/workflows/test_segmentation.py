@@ -86,19 +86,11 @@ def test_every_find_replays(of_files: Path) -> None:
     assert mended.reproduced == 0
 
 
+@pytest.mark.slow
 def test_a_model_against_itself_finds_nothing(tmp_path: Path) -> None:
     """Whether it gives values or the classes themselves."""
     found = diffgen.compare(Painter(), Painter("map"), data=IMAGES, budget="300q", output=tmp_path / "run")
     assert (found.triggers, found.flips_per_1000) == (0, 0)
-
-
-def test_the_smallest_change_that_loses_a_class(of_files: Path) -> None:
-    """Both pictures of a pair nearly alike, and only in one of them the models differ."""
-    shrunk = diffgen.shrink(of_files / "run", limit=3)
-    assert shrunk.shrunk > 0
-    arrays = RunFolder.open(of_files / "run").read_arrays("shrunk")
-    said = arrays["agreeing_probabilities"].argmax(axis=2)
-    assert (said == said[:, :1]).all()
 
 
 def test_a_find_can_be_attached_to_an_issue(of_files: Path) -> None:
@@ -124,6 +116,16 @@ def test_a_find_can_be_attached_to_an_issue(of_files: Path) -> None:
     assert f"'ground': {shares['ground']}" in line
 
 
+def test_the_smallest_change_that_loses_a_class(of_files: Path) -> None:
+    """Both pictures of a pair nearly alike, and only in one of them the models differ."""
+    shrunk = diffgen.shrink(of_files / "run", limit=3)
+    assert shrunk.shrunk > 0
+    arrays = RunFolder.open(of_files / "run").read_arrays("shrunk")
+    said = arrays["agreeing_probabilities"].argmax(axis=2)
+    assert (said == said[:, :1]).all()
+
+
+@pytest.mark.slow
 def test_one_of_three_models_stands_alone(tmp_path: Path) -> None:
     """The one that loses most."""
     models = Painter(least=0.3), Painter(least=0.35), Painter(least=0.6)
@@ -279,6 +281,7 @@ def test_masks_of_other_classes_than_the_models_are_refused(tmp_path: Path, told
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_candidate_that_fits_the_masks_less_is_refused(tmp_path: Path) -> None:
     """The mean IoU of both with them, of the pictures that have one."""
     specs = (ModelSpec(class_names=NAMES), ModelSpec(class_names=NAMES))
