@@ -83,12 +83,14 @@ def test_every_find_replays(run: Path) -> None:
     assert mended.reproduced == 0
 
 
+@pytest.mark.slow
 def test_a_model_against_itself_finds_nothing(tmp_path: Path) -> None:
     """However near the threshold its scores are."""
     found = diffgen.compare(Squares("a"), Squares("a"), data=IMAGES, budget="400q", output=tmp_path / "run")
     assert (found.triggers, found.flips_per_1000) == (0, 0)
 
 
+@pytest.mark.slow
 def test_moved_boxes_are_found(tmp_path: Path) -> None:
     """A half-pixel shift counts for small objects: IoU of 12 pixels shifted by 2 is 0.53."""
     found = diffgen.compare(Squares("a"), Squares("b", offset=2), data=IMAGES, budget="300q", output=tmp_path / "run")
@@ -141,6 +143,7 @@ def test_nothing_reported_is_nothing_found(tmp_path: Path) -> None:
     assert (found.triggers, found.flips_per_1000) == (0, 0)
 
 
+@pytest.mark.slow
 def test_one_of_three_detectors_stands_alone(tmp_path: Path) -> None:
     """The one that loses most."""
     models = Squares("a"), Squares("b", gain=0.95), Squares("c", gain=0.7)
@@ -336,6 +339,7 @@ def test_pictures_without_any_object_are_compared(tmp_path: Path) -> None:
     assert (faults["A"]["pictures"] > 0, faults["B"]["pictures"]) == (True, 0)
 
 
+@pytest.mark.slow
 def test_classifiers_have_no_boxes_to_export(tmp_path: Path, told: Told) -> None:
     """Said before a folder is made."""
     models = [nn.Sequential(nn.Flatten(), nn.Linear(3 * 48 * 48, 3)) for _ in range(2)]
