@@ -48,7 +48,7 @@ def test_nothing_is_trained_and_pictures_are_named_by_it(judged: tuple[CompareRe
     result, said = judged
     folder = RunFolder.open(result.run)
     stages = {each.name for each in said.events if isinstance(each, StageStarted)}
-    assert "Learning the image domain" in stages
+    assert "Searching for disagreements" in stages
     assert not stages & {"Training the jury", "Finding how far operators may go"}
     figures = read_finished(folder).jury
     assert figures is not None and figures.trained_on == 0 and "the classifier that was given" in str(figures)
