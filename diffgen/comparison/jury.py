@@ -23,12 +23,14 @@ from diffgen.features.jury import NO_LABEL, Names, Recogniser, best_names
 from diffgen.features.shrinking import lesson_rows, lessons
 from diffgen.filters.calibration import calibrate
 from diffgen.filters.recognition import JurySettings, RecognitionFilter
+from diffgen.labels.automatic import whose_answers
+from diffgen.models.base import PREPARED
 from diffgen.models.loading import file_digest
 from diffgen.runs.artifacts import Artifact
 from diffgen.runs.figures import JuryFigures
 from diffgen.runs.folder import RunFolder
 from diffgen.sampling import random_rows
-from diffgen.tasks.classification import differ
+from diffgen.tasks.classification import differ, role_name
 from diffgen.types import Float32Array, ImageSet, Int64Array
 from diffgen.wording import percent, why_no_jury_of
 
@@ -106,11 +108,10 @@ def prepare_jury(
     known: RealLabels,
     config: CompareConfig,
     *,
-    given: GivenJury | None = None,
     device: torch.device,
     progress: Progress,
 ) -> PreparedJury:
-    """The jury of a data set: the one that the user gave, or from the cache, or newly trained.
+    """The jury of a data set: from the cache, or newly trained.
 
     There is none where the labels are all alike, where the images are too few, or where it names too many of the
     held-out real images wrongly to be of use. The threshold is that at which it does not recognise as many of these as
@@ -119,17 +120,32 @@ def prepare_jury(
     """
     rows, held_out = _known_rows(split, known)
     missing = _why_none(known, rows)
-    if given is not None:
-        labelled = np.flatnonzero(known.values != NO_LABEL)
-        rows, held_out, missing = rows[:0], labelled[random_rows(len(labelled), _CHECKED)], ""
     if not missing and len(held_out) == 0:
         missing = "No jury: the models agree on none of the held-out real images, and there are no labels."
     if missing:
         return PreparedJury(missing=missing)
-    if given is not None:
-        return _calibrated(given, given.digest, split, (0, held_out), known, config)
     jury, path = _obtain(split, rows, known, config, device=device, progress=progress)
     return _calibrated(jury, file_digest(path), split, (len(rows), held_out), known, config)
+
+
+def check_given(
+    jury: GivenJury, split: DataSplit, known: RealLabels, real: RealAnswers, config: CompareConfig
+) -> PreparedJury:
+    """The jury that the user gave, with the thresholds that its names of the labelled real images allow.
+
+    Raises:
+        UserError: it gives the answers of a model under test.
+    """
+    said = jury.answers(torch.from_numpy(split.data.images[:PREPARED])).numpy()
+    if (own := whose_answers(said, real.answers)) is not None:
+        raise UserError(
+            f"The jury {config.jury} gives the very answers of model {role_name(own)} to {len(said):,} real images, "
+            "and would be its own judge; give another one."
+        )
+    labelled = np.flatnonzero(known.values != NO_LABEL)
+    if len(labelled) == 0:
+        return PreparedJury(missing="No jury: the models agree on none of the real images, and there are no labels.")
+    return _calibrated(jury, jury.digest, split, (0, labelled[random_rows(len(labelled), _CHECKED)]), known, config)
 
 
 def why_no_jury(split: DataSplit) -> str:
@@ -184,9 +200,15 @@ def stored_jury(
 
 
 def announce(made: PreparedJury, folder: RunFolder, progress: Progress) -> None:
-    """Say that a run that is resumed has another jury than it was started with, where that is so."""
+    """Say that a run that is resumed has another jury than it was started with, where that is so.
+
+    Raises:
+        UserError: the user gave it.
+    """
     before = folder.manifest.get("jury", made.note)
     if before != made.note:
+        if before is not None and "order" in before:
+            raise UserError(f"The jury has changed since the run {folder.path} was started; put the old one back.")
         progress.warn(
             "The jury that the run was started with is no longer in the cache, and the one that was trained now "
             "differs; what it recognises may differ from what it would have without the break."

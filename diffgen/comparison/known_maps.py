@@ -41,14 +41,14 @@ def named_by_origin(panel: Panel, data: ImageSet, triggers: TriggerTable, rows: 
     rows = rows[seeds[rows] != NO_SEED]
     points, agreed = _points(sides), dict[int, Int64Array]()
     row, column = _cells(points, task, sides)
-    masks = known_classes(task, data)
+    numbers, masks = _numbers(task, data), data.masks or (None,) * len(data)
     known = [seed for seed in np.unique(seeds[rows]).tolist() if masks[seed] is not None]
     pixels = tuple((points[:, [1, 0]] + 0.5).astype(np.int64).T)
     for some in batches(np.setdiff1d(seeds[rows], known)):
         maps = task.maps_of(panel.answers(data.images[some]))[:, :, row, column]
         alike = (maps == maps[:, :1]).all(axis=1)
         agreed.update(zip(some.tolist(), np.where(alike, maps[:, 0], _DISPUTED), strict=True))
-    agreed.update((seed, mask[pixels]) for seed in known if (mask := masks[seed]) is not None)
+    agreed.update((seed, numbers[mask[pixels]]) for seed in known if (mask := masks[seed]) is not None)
     for some in batches(rows):
         regions = task.regions(panel.answers(triggers.images_of(some))).regions
         for number, region in zip(some.tolist(), regions, strict=True):
@@ -61,25 +61,26 @@ def named_by_origin(panel: Panel, data: ImageSet, triggers: TriggerTable, rows: 
     return Reading(np.maximum(named, 0), sure.astype(np.float32), recognised)
 
 
-def known_classes(task: Segmentation, data: ImageSet) -> tuple[Int64Array | None, ...]:
-    """The classes of the pixels of each real image, int64 (H, W), by the numbers of the task; None: nobody knows them.
-
-    Pixels of which nobody knows, and those of classes that the models have not, are below 0.
-    """
-    names = data.mask_names or task.classes
-    places = np.full(NO_CLASS + 1, _DISPUTED, dtype=np.int64)
-    for number, name in enumerate(names[:NO_CLASS]):
-        places[number] = task.classes.index(name) if name in task.classes else _DISPUTED
-    return tuple(None if mask is None else places[mask] for mask in data.masks or (None,) * len(data))
-
-
 def known_cells(task: Segmentation, data: ImageSet) -> tuple[Int64Array | None, ...]:
-    """As :func:`known_classes`, of the pixel in the middle of each cell of a map, int64 (h, w)."""
+    """The classes in the middle of each cell of a map, int64 (h, w), by the numbers of the task; None: nobody knows.
+
+    Cells of which nobody knows, and those of classes that the models have not, are below 0.
+    """
+    numbers = _numbers(task, data)
     rows, columns = (
         ((np.arange(cells) + 0.5) * side / cells).astype(np.int64)
         for cells, side in zip(task.sides, data.image_shape[1:], strict=True)
     )
-    return tuple(None if each is None else each[rows[:, None], columns] for each in known_classes(task, data))
+    masks = data.masks or (None,) * len(data)
+    return tuple(None if mask is None else numbers[mask[rows[:, None], columns]] for mask in masks)
+
+
+def _numbers(task: Segmentation, data: ImageSet) -> Int64Array:
+    """int64 (256,): the task's number of each value of a mask; below 0 where it has none."""
+    numbers = np.full(NO_CLASS + 1, _DISPUTED, dtype=np.int64)
+    for value, name in enumerate((data.mask_names or task.classes)[:NO_CLASS]):
+        numbers[value] = task.classes.index(name) if name in task.classes else _DISPUTED
+    return numbers
 
 
 def _points(sides: tuple[int, int]) -> Float32Array:

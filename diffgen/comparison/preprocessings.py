@@ -308,14 +308,12 @@ def settle_sizes(models: Sequence[BlackBox], data: ImageSet, progress: Progress)
     open_ones = {
         role: model for role, model in asked.items() if model.size_open and model.url is None and not model.is_table
     }
-    if not open_ones:
+    if open_ones and known is None and first is not None:
+        known = asked[first].predict(images).argmax(axis=1)
+    if not open_ones or known is None:
         return
     with progress.stage("Seeing which size suits the models", total=len(open_ones)) as task:
         for role, model in open_ones.items():
-            if known is None and first is not None:
-                known = asked[first].predict(images).argmax(axis=1)
-            if known is None:
-                return
             before, own = model.preprocessing, (images.shape[2], images.shape[3])
             at_own = np.equal(model.predict(images).argmax(axis=1), known)
             usual = [(side, side) for side in USUAL_SIZES] if at_own.mean() < FEW_RIGHT else []

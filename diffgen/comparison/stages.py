@@ -14,7 +14,7 @@ from diffgen.comparison.black_boxes import load_spec, resume_command
 from diffgen.comparison.classes import LABELS_NOT_USED, NO_JURY_WITHOUT_LABELS
 from diffgen.comparison.filter_chain import make_pipeline, prepare_auto_encoder
 from diffgen.comparison.image_source import prepare_source
-from diffgen.comparison.jury import PreparedJury, RealLabels, announce, prepare_jury, why_no_jury
+from diffgen.comparison.jury import PreparedJury, RealLabels, announce, check_given, prepare_jury, why_no_jury
 from diffgen.comparison.known_maps import named_by_origin
 from diffgen.comparison.operator_curves import write_operator_curves
 from diffgen.comparison.plan import Learned, Plan, Prepared
@@ -34,11 +34,9 @@ from diffgen.comparison.same_models import check_same_models, drifts
 from diffgen.comparison.technique_run import SearchOutcome, real_images, run_search, screen_that_pays, try_out_technique
 from diffgen.comparison.verdicts import judge_triggers
 from diffgen.config import CompareConfig, ModelSpec, replace, roles
-from diffgen.errors import UserError
 from diffgen.events import Answered, Progress
 from diffgen.features import cells as cell_store
 from diffgen.filters import FilterPipeline
-from diffgen.labels.automatic import whose_answers
 from diffgen.metrics.intervals import exact_interval
 from diffgen.models import BlackBox
 from diffgen.models.base import PREPARED
@@ -51,7 +49,7 @@ from diffgen.runs.triggers import TriggerTable
 from diffgen.sampling import LARGE_BYTES, random_rows
 from diffgen.side_by_side import SideBySide
 from diffgen.sources.base import FamilyContext, ImageSource
-from diffgen.tasks.classification import listed, role_name
+from diffgen.tasks.classification import listed
 from diffgen.wording import count_of, percent, why_no_jury_of
 
 
@@ -280,22 +278,18 @@ def learn(plan: Plan, real: RealAnswers, jury: PreparedJury | GivenJury | None) 
         the plan, whose settings name the filters and what is screened: a replay must not guess again.
     """
     images, config, device, progress, split = plan.images, plan.config, plan.device, plan.progress, plan.split
+    known = RealLabels.of(images, real)
+    if isinstance(jury, GivenJury):
+        jury = check_given(jury, split, known, real, config)
+        check_jury(config, jury.reason)
     # of a large set each network holds some hundred megabytes of what it learns from
     with SideBySide(device, progress, at_once=images.images.nbytes <= LARGE_BYTES) as side:
         make_cells = side.begin(lambda own: cell_store.prepare(images, device=device, progress=own))
         learn_to_redraw = None
         if uses_auto_encoder(config, jury=config.data_labels != "ignore"):
             learn_to_redraw = side.begin(lambda own: prepare_auto_encoder(split, config, device=device, progress=own))
-        known = RealLabels.of(images, real)
-        if not isinstance(jury, PreparedJury):
-            if jury is not None:
-                said = jury.answers(torch.from_numpy(images.images[:PREPARED])).numpy()
-                if (own := whose_answers(said, real.answers)) is not None:
-                    raise UserError(
-                        f"The jury {config.jury} gives the very answers of model {role_name(own)} to {len(said):,} "
-                        "real images, and would be its own judge; give another one."
-                    )
-            jury = prepare_jury(split, known, config, given=jury, device=device, progress=progress)
+        if jury is None:
+            jury = prepare_jury(split, known, config, device=device, progress=progress)
             check_jury(config, jury.reason)
         cells = make_cells()
         if learn_to_redraw is not None:

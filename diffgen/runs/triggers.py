@@ -25,7 +25,7 @@ from diffgen.metrics.counting import (
 )
 from diffgen.origins import NO_SEED, Step, read_recipe
 from diffgen.runs.images import ImageColumn
-from diffgen.tasks.classification import behaviours, by_verdict, faults
+from diffgen.tasks.classification import behaviours, by_verdict, faults, smallest_margin
 from diffgen.tasks.kept_answers import labels_among, spread_out
 from diffgen.types import BoolArray, Float32Array, Int64Array, UInt8Array
 
@@ -252,8 +252,7 @@ class TriggerTable:
     @cached_property
     def clearness(self) -> Float32Array:
         """float32 (N,): how decided the least decided model is, in [0, 1]."""
-        best = np.partition(self.probabilities, -2, axis=2)
-        return np.asarray((best[..., -1] - best[..., -2]).min(axis=1))
+        return smallest_margin(self.probabilities)
 
     def answers(self, rows: Any, classes: int) -> Float32Array:
         """float32 (len(rows), M, K): what each model says of all K ``classes``, as far as it is kept."""

@@ -12,6 +12,7 @@ from diffgen.data.split import DataSplit
 from diffgen.events import Progress
 from diffgen.features.jury import Names
 from diffgen.runs.artifacts import Artifact, read_tensors, unreadable, write_tensors
+from diffgen.tasks.classification import smallest_margin
 from diffgen.types import Float32Array, Int64Array, UInt8Array
 
 FORMAT = "diffgen-clearness-1"
@@ -83,10 +84,8 @@ def energies(answers: Float32Array) -> NDArray[np.float64]:
         between its two likeliest labels, plus the largest difference between what two models give one label.
     """
     values = answers.astype(np.float64)
-    two = np.partition(values, -2, axis=2)[:, :, -2:]
-    margin = (two[:, :, 1] - two[:, :, 0]).min(axis=1)
     apart = np.ptp(values, axis=1).max(axis=1)
-    return np.asarray(1 - margin + apart)
+    return np.asarray(1 - smallest_margin(values) + apart)
 
 
 def seed_weights(answers: Float32Array, clearness: Float32Array | None = None) -> NDArray[np.float64]:

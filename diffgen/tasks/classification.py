@@ -84,6 +84,12 @@ def answer_margin(probabilities: torch.Tensor) -> torch.Tensor:
     return (best[:, :, 0] - best[:, :, 1]).amin(dim=1)
 
 
+def smallest_margin(probabilities: NDArray[Any]) -> NDArray[Any]:
+    """The same as :func:`answer_margin`, of an array: how decided the least decided model is."""
+    best = np.partition(probabilities, -2, axis=2)
+    return np.asarray((best[..., -1] - best[..., -2]).min(axis=1))
+
+
 def disagree(probabilities: torch.Tensor, margin: float) -> torch.Tensor:
     """bool (N,): the models say more than one thing, and each is decided by more than the margin.
 

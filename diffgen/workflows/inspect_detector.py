@@ -65,6 +65,8 @@ def feed_detector(
     truth = data.boxes if box.detects else data.masks
     known = np.array([number for number, each in enumerate(truth or ()) if each is not None], dtype=np.int64)
     labelled = len(known) > 0
+    if not (box.detects or labelled):
+        raise _without_masks(box)
     rows = known if labelled else np.arange(len(data))
     some = data.at(np.sort(rows[random_rows(len(rows), min(_IMAGES, len(rows)))]))
     usual = replace(box.preprocessing, layout=None, background=None)
@@ -175,11 +177,15 @@ def _fit_with_masks(
     task = Segmentation(own, map_sides((some.image_shape[1], some.image_shape[2])))
     counts = against_masks(task.maps_of(np.stack(answers, axis=1)), known_cells(task, some), len(own))
     if len(counts) == 0:
-        raise UserError(
-            f"Model {box.name} gives maps of classes, and without masks of these nothing tells in which way it is to "
-            "be fed; give data with masks, or say it with --size, --scale, --mean and --std, or in a file beside it."
-        )
+        raise _without_masks(box)
     means = mean_iou(counts)
     best = int(means[0].argmax())
     lowest = np.percentile(means[1:, [best]] - means[1:], _LOW, axis=0)
     return means[0].astype(np.float32), lowest.astype(np.float32)
+
+
+def _without_masks(box: BlackBox) -> UserError:
+    return UserError(
+        f"Model {box.name} gives maps of classes, and without masks of these nothing tells in which way it is to "
+        "be fed; give data with masks, or say it with --size, --scale, --mean and --std, or in a file beside it."
+    )

@@ -16,14 +16,16 @@ from diffgen.config import Budget, CompareConfig, replace
 from diffgen.data import load
 from diffgen.data.split import DataSplit
 from diffgen.errors import UserError
-from diffgen.events import Progress, StageStarted
+from diffgen.events import Event, Progress, StageStarted, StopToken
 from diffgen.models import load as load_model
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import read_finished
 from diffgen.types import ImageSet
 from diffgen.workflows.compare import compare
 from diffgen.workflows.demo import dense_classifier, save_onnx, train_classifier
+from diffgen.workflows.resume import resume
 from tests.recording import Recording
+from tests.workflows.breaking import assert_same
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +73,39 @@ def test_a_run_finds_its_jury_again_and_no_other(
     object.__setattr__(opened.config, "jury", str(model_files["b"]))
     with pytest.raises(UserError, match="has changed since the run"):
         opened.recogniser(split, Progress())
+
+
+def test_an_interrupted_run_goes_on_with_its_jury_and_no_other(
+    judged: tuple[CompareResult, Recording],
+    third: Path,
+    model_files: dict[str, Path],
+    small_config: CompareConfig,
+    tmp_path: Path,
+    told: Callable[[str, str, object], None],
+) -> None:
+    stop, jury, config = StopToken(), tmp_path / "jury.onnx", replace(small_config, budget=Budget(queries=300))
+    shutil.copy(third, jury)
+    files, run = (model_files["a"], model_files["b"]), tmp_path / "run"
+
+    def stop_in_the_search(event: Event) -> None:
+        if isinstance(event, StageStarted) and event.name == "Searching for disagreements":
+            stop.stop()
+
+    broken = compare(
+        *files, data="digits:test", config=config, jury=jury, output=run, stop=stop, events=stop_in_the_search
+    )
+    assert broken.interrupted
+    shutil.copy(model_files["b"], jury)
+    with pytest.raises(UserError, match="is model B of the run"):
+        resume(run)
+    save_onnx(train_classifier(dense_classifier(10), load("digits:train"), seed=6, passes=3), jury)
+    with pytest.raises(UserError) as refused:
+        resume(run)
+    told("`compare --jury`", "a run that goes on, whose jury is now another", refused.value)
+    shutil.copy(third, jury)
+    again = resume(run)
+    assert not again.interrupted
+    assert_same(again.run, judged[0].run)
 
 
 @pytest.mark.parametrize(
