@@ -38,13 +38,14 @@ def labelling(opened: Callable[..., Any], place: Place) -> Callable[..., tuple[A
 
 
 def _begin(page: Any, person: str) -> None:
-    """Say who labels, and wait for the sheet of that person."""
+    """Say who labels, and wait for the sheet of that person, and until it listens to keys: then a picture is shown."""
     who = page.get_by_label("Who labels")
     who.fill(person)
     who.press("Enter")
     page.wait_for_function(
         "who => JSON.parse(document.querySelector('[data-sheet]')?.dataset.sheet || '{}').person === who", arg=person
     )
+    playwright.expect(page.locator(".dg-label-at")).to_contain_text("picture")
     page.locator(".dg-label").focus()
 
 
