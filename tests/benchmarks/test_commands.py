@@ -25,12 +25,6 @@ def test_it_has_a_smoke_test(name: str) -> None:
     )
 
 
-def test_page(bench: Bench, done_run: Path) -> None:
-    said = bench("page", done_run, "--triggers", 3_000)
-    assert "3,000 triggers; memory grew" in said
-    assert said.count("\n| ") == 10
-
-
 @pytest.mark.slow
 def test_islands(bench: Bench) -> None:
     small = ("--quick", "--passes", 1, "--population", 20)
@@ -80,13 +74,6 @@ def test_gan(bench: Bench, tmp_path: Path) -> None:
     said = bench("gan", *words)
     assert said.count("\n| quick | 1 | 10 |") == 1
     assert bench("gan", *words).splitlines()[-1] == said.splitlines()[-1]  # is there and is not done again
-
-
-@pytest.mark.slow
-def test_gan_tuning(bench: Bench, tmp_path: Path) -> None:
-    few = ("--quick", "--trials", 2, "--seeds", 1, "--draws", 2, "--images", 100)
-    bench("gan_tuning", "digits:test", *few, "--out", tmp_path / "page.md")
-    assert "2 trials: " in (tmp_path / "page.md").read_text()
 
 
 @pytest.mark.slow
