@@ -64,7 +64,6 @@ class Case:
 
     Attributes:
         name: of the format, for the table.
-        path: the file.
         options: as on the command line, for the table.
         opening, preprocessing: the same for Python.
         ask: the labels of float32 (N, C, H, W) images in 0..1, asked without diffgen, one at a time; None: they must be

@@ -18,7 +18,6 @@ class Target:
     """What must not be touched.
 
     Attributes:
-        file: a path that attacks write to.
         port: on 127.0.0.1, that attacks call.
     """
 

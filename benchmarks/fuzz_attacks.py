@@ -21,9 +21,6 @@ def hostile(content: bytes, target: Target, rng: random.Random, *, exported: boo
     """A hostile copy of a sound archive.
 
     Args:
-        content: the archive.
-        target: what it goes for.
-        rng: decides everything.
         exported: it is a torch.export program, not TorchScript.
     """
     members = members_of(content)

@@ -47,7 +47,6 @@ class Door:
     """One way in.
 
     Attributes:
-        name: as in the table.
         corpus: valid files.
         seconds, counts: so far.
     """

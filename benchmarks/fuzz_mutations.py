@@ -35,7 +35,6 @@ def mutate(content: bytes, other: bytes, rng: random.Random) -> bytes:
     Args:
         content: a valid file.
         other: another file, of which pieces may be put in.
-        rng: decides everything.
     """
     if content[:2] == b"PK" and rng.random() < 0.6:
         changed = _inside_zip(content, other, rng)

@@ -134,8 +134,6 @@ class Kind:
     """Files of one format.
 
     Attributes:
-        name: of the format.
-        corpus: sound files.
         counts: outcome -> candidates.
         trips: candidates that reached out.
     """

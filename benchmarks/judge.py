@@ -291,7 +291,6 @@ def measure(judge: Judge, test: ImageSet, generated: torch.Tensor, split: SplitC
     """Measure the images of a GAN, uint8 (N, C, H, W), against the real test images.
 
     Args:
-        judge: of the data set.
         test: what the GAN was trained on, but for what it held out.
         generated: of the GAN; N at least the number of images held out.
         split: says what it held out.

@@ -63,7 +63,6 @@ class Photographs(nn.Module):
     Args:
         kind: of ``KINDS``.
         width: channels of its first layers.
-        classes: of the answers.
     """
 
     def __init__(self, kind: str, width: int, classes: int) -> None:
@@ -129,9 +128,7 @@ def train(training: ImageSet, kind: str, path: Path, *, seed: int, epochs: int |
     """Train a network and write it to ``path``; goes on from the last epoch that was finished, if there is one.
 
     Args:
-        training: labelled images.
         kind: of ``KINDS``.
-        path: gets the weights.
         seed: of initial weights, order and changes.
         epochs: in place of the recipe's, also of a training that was begun with another number.
     """

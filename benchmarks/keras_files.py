@@ -59,7 +59,6 @@ def branched_network(image_shape: tuple[int, int, int], classes: int) -> Any:
 
     Args:
         image_shape: (H, W, C).
-        classes: how many it answers with.
     """
     import keras
 

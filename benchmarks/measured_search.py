@@ -78,9 +78,6 @@ class MeasuredSearch:
     comes. Where it comes in every generation it stays there.
 
     Args:
-        networks: what is searched.
-        config: preset.
-        archived: triggers in the archive.
         batch_size: images handed over at once.
         filters: asked about every trigger, as a constraint; None: not asked.
         device: where the networks are.

@@ -17,7 +17,6 @@ class NetOfKinds(torch.nn.Module):
     """A classifier of ten digits, and of so many kinds of each by random projections of the pixels.
 
     Args:
-        digits: logits of ten digits.
         kinds: of each digit.
         background: whether there is one value more in front, which is next to never the highest.
     """
@@ -43,7 +42,6 @@ def make_nets(folder: Path, classes: int, *, passes: int = 4) -> tuple[Path, Pat
     Args:
         folder: where to.
         classes: a multiple of ten.
-        passes: over the training images.
     """
     training = load("digits:train")
     made = []

@@ -47,8 +47,6 @@ class Cell:
         pair: its name.
         condition: "warm": everything trained is in the cache, and the search has the seconds; "cold": the cache is
             empty, and the command has them from its start to the end of its search, in processor time.
-        way: how the command searches.
-        seed: of the search.
     """
 
     pair: str
@@ -81,7 +79,6 @@ def run(arguments: Sequence[str], log: Path, *, cache: Path | None, stop_at: flo
     """Run a command with one thread and watch it.
 
     Args:
-        arguments: the command line.
         log: gets what it says.
         cache: its cache folder; None: the user's.
         stop_at: seconds of processor time, of it and of the processes that it starts, after which it is interrupted.
@@ -172,7 +169,6 @@ def counts(triggers: TriggerTable, sure: np.ndarray, *, threshold: float) -> dic
     """Recognised triggers, those of them that repeat no earlier one, and their behaviours.
 
     Args:
-        triggers: of a run, confirmed ones.
         sure: bool (N,): the judge recognises them.
         threshold: correlation of thumbnails from which on two pictures count as one.
     """

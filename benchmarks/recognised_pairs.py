@@ -39,7 +39,6 @@ class Pair:
     """One comparison.
 
     Attributes:
-        name: in the tables.
         models: the two files and their options, as words of the command line.
         data: the real images, as the command line takes them.
         training: what the judge of such images learns from; neither models nor run ever see it.
@@ -86,7 +85,6 @@ def find_pairs(shared: Path, models: Path, made: Path) -> dict[str, Callable[[],
 
     Args:
         shared: holds ``data`` (mnist, fashion-mnist, cifar10, sign-digits) and ``models`` (published ones).
-        models: OUT of benchmarks.pairs.
         made: networks that are trained here are kept in it.
     """
 

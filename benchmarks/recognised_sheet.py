@@ -31,10 +31,7 @@ class Entry:
 
     Attributes:
         run, trigger: the run folder, and the number of the trigger in it.
-        models: what they say.
         jury: what the run's jury says, or None: it had none.
-        judge: what the judge says.
-        judge_recognises: it is sure.
     """
 
     run: str

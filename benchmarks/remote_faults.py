@@ -62,7 +62,6 @@ class Outcome:
     """One way of asking, and what came of it.
 
     Attributes:
-        way: in words.
         rate: queries a second in the search, or None: it was broken off on the way.
         sent: images sent, as the run counted them.
         injected: faults dealt out, and requests that came to the proxy.

@@ -17,7 +17,6 @@ class Comparison:
     """Outcome of a test.
 
     Attributes:
-        statistic: of the test.
         p_value: two-sided.
         a12: Vargha and Delaney's effect size, the chance that a figure of the first way is the larger one.
     """

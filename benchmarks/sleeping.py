@@ -16,7 +16,6 @@ class Sleeping:
     Args:
         file: TorchScript.
         milliseconds: for one picture.
-        flag: the file.
     """
 
     def __init__(self, file: Path, milliseconds: float, flag: Path) -> None:

@@ -25,10 +25,8 @@ class Ssd:
         boxes, scores: convolutions over what the network gives, of 4 channels, and of 1 + C for the background and the
             classes. Their values are encoded boxes, and logits.
         anchors: float32 (H * W, 4), y and x of the middle, height and width, as shares of the sides.
-        options: of the operator.
         outputs: names of the boxes, classes, scores and their number.
         order: in which the file lists these.
-        operator: that suppresses.
     """
 
     boxes: nn.Conv2d

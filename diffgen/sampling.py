@@ -25,7 +25,6 @@ def random_rows(count: int, size: int, *, seed: int = 0) -> Int64Array:
     """Rows drawn without putting back, in random order.
 
     Args:
-        count: rows there are.
         size: rows wanted.
         seed: the same gives the same rows.
 

@@ -26,7 +26,6 @@ class DiscriminatorFilter(Filter):
     Args:
         scorer: any scorer of realism; usually the discriminator that was trained with the generator.
         threshold: lowest score that passes, or NaN to have it calibrated.
-        batch_size: images scored at once.
     """
 
     name = "discriminator"

@@ -39,7 +39,6 @@ class RecognitionFilter(Filter):
     Args:
         recogniser: the jury of the comparison; its own threshold is not used.
         threshold: lowest score that passes, or NaN to have it calibrated with the other filters.
-        batch_size: images scored at once.
     """
 
     name = "jury"

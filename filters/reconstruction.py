@@ -33,7 +33,6 @@ class ReconstructionFilter(Filter):
     Args:
         network: gives the trained network for the real images that it is to be trained on.
         threshold: lowest score that passes, or NaN to have it calibrated.
-        batch_size: images scored at once.
     """
 
     name = "reconstruction"

@@ -76,8 +76,6 @@ def save(path: Path, trained: TrainedGan, *, width: int, about: dict[str, Any]) 
     """Write a trained GAN; the file appears whole or not at all.
 
     Args:
-        path: file to write.
-        trained: the networks.
         width: their width, as in :class:`diffgen.config.GanConfig`.
         about: what else the header shall say (data digest, settings, versions); JSON values.
     """

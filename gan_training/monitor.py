@@ -70,7 +70,6 @@ class GanMonitor:
     """Measures generators of one data set; always with the same latent vectors, so that readings can be compared.
 
     Args:
-        extractor: the data set's own encoder.
         training, held_out: uint8 (N, C, H, W), real images that the GAN is trained on, and others.
         training_labels, held_out_labels: int64, or None.
     """

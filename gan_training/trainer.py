@@ -52,7 +52,6 @@ class Batches:
     Attributes:
         class_labels: int64 (classes,), ascending: the labels that there are; a conditional GAN knows each of them by
             its place here. Empty where the GAN is not conditional.
-        classes: how many these are.
         images: how many there are, transformations included.
     """
 
@@ -92,7 +91,6 @@ class Batches:
         """Latent vectors from the prior, as the generator takes them, and the classes in them, int64 (count,) or None.
 
         Args:
-            count: how many.
             rng: where random numbers come from, if not from the training's own.
         """
         rng = rng or self._rng
@@ -230,7 +228,6 @@ def train(
         monitor: the collapse guard, or None: the last step is kept.
         device: where to train.
         state: a file in which unfinished training is kept, and from which it is taken up; removed at the end.
-        progress: draws the bar.
         after_measurement: is told every measurement of the guard, and may raise to end a training that leads nowhere.
 
     Raises:

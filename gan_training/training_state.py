@@ -31,9 +31,6 @@ class TrainingState:
         losses: float32 (steps, 2), filled up to ``step``.
         device: where the networks are.
         step: updates made.
-        seconds: time that they took.
-        readings: what the collapse guard saw.
-        kept_step: step of the best measurement.
         kept: weights at that step, of "averaged" and "discriminator".
     """
 

@@ -119,7 +119,6 @@ class Evaluate(Protocol):
         """Train, write the checkpoint ``path``, score.
 
         Args:
-            config: settings of the trial.
             path: checkpoint to write; training that was left unfinished beside it is taken up.
             report: to be told the number of every measurement and its KID; raises to prune the trial.
 
@@ -151,7 +150,6 @@ def run_trials(
     of all.
 
     Args:
-        evaluate: trains the GAN of one trial.
         base: the settings that are not searched for; the first trial has all of them.
         space: how many trials, and where the study is kept.
         made_from: what the objective depends on besides ``base`` and ``space`` (data, features); JSON values.

@@ -28,13 +28,11 @@ class Case:
 
     Attributes:
         kind: models, data, runs, stores, outputs, streams, signals, concurrency, servers or settings.
-        name: what is odd about it.
         command: of the shell; ``diffgen`` is this checkout's, ``$V`` the victim's folder. Its own folder holds
             copies of the good files: data.npz, a.pt, b.onnx, c.pt2, g.pt (a generator), run/ (a finished comparison).
         prepare: makes the odd files in the case's folder; also handed the victim's folder.
         codes: exit codes that are right.
         says: what the output has to hold, a regular expression.
-        seconds: longest that it may take.
         check: looks at the folder afterwards; returns what is wrong.
         may_add: new files in the victim's folder are what was asked for; those that were there must stay as they are.
     """
@@ -74,7 +72,6 @@ def run(case: Case, good: Path, folder: Path, *, slowness: float) -> Outcome:
     """Copy the good files, prepare, run, and look.
 
     Args:
-        good: folder of the good files.
         folder: to be made; removed afterwards.
         slowness: times as long as on an idle machine that a case may take.
     """

@@ -22,12 +22,7 @@ class SpentError(Exception):
 
 @dataclass
 class Purse:
-    """Queries: images that either model was asked about.
-
-    Attributes:
-        most: that may be asked.
-        spent: that were.
-    """
+    """Queries: images that either model was asked about."""
 
     most: int
     spent: int = 0

@@ -63,10 +63,8 @@ def add_options(
     """Everything about data, search, generator, filters and models: what ``check`` has too.
 
     Args:
-        parser: of the verb.
         kind: the class of the verb's settings.
         more: groups of options of that verb alone: title, description and settings.
-        models: how many it can have.
     """
     of = Options(parser, kind)
     data = parser.add_argument(
@@ -137,8 +135,6 @@ def config_from(
 
     Args:
         arguments: parsed; say what the models are.
-        file: settings of a file.
-        said: settings of options.
         defaults: below everything else.
 
     Raises:

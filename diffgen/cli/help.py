@@ -17,7 +17,6 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors are one sentence with exit code 2, like every other error of the user.
 
     Attributes:
-        about: what the verb does.
         examples: commands, each with what it is for after two spaces or more.
     """
 

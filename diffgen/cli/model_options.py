@@ -55,7 +55,6 @@ def preprocessing_from(arguments: argparse.Namespace, prefix: str = "") -> Prepr
     """What the options say of the pre-processing; None for what they don't.
 
     Args:
-        arguments: parsed.
         prefix: "", "a-" or "b-".
 
     Raises:
@@ -81,10 +80,6 @@ def spec_from(arguments: argparse.Namespace, prefix: str = "") -> ModelSpec:
 
 def specs_from(arguments: argparse.Namespace, models: int) -> tuple[ModelSpec, ...]:
     """What the options say of each model; what is said of all counts where nothing is said of one.
-
-    Args:
-        arguments: parsed.
-        models: how many there are.
 
     Raises:
         UserError: a value that cannot be, or something is said of a model that is not there.
@@ -144,7 +139,6 @@ def start_isolation(specs: Sequence[ModelSpec], device: str) -> None:
     started here is started when a model is opened; what is started in vain ends with diffgen.
 
     Args:
-        specs: the models, with their paths.
         device: where networks compute, as the user says it.
     """
     from diffgen.models.isolation.starting import start

@@ -50,7 +50,6 @@ class TerminalListener:
 
     Args:
         quiet: warnings only.
-        verbose: details too.
     """
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
@@ -173,10 +172,6 @@ class StateFile:
     """A listener that keeps ``stage``, ``done``, ``total``, ``figures``, ``messages`` and how the work ended.
 
     That is ``ended``, ``problem`` (a sentence, or nothing) and ``exit_code``.
-
-    Args:
-        path: the file.
-        listener: hears every event too.
     """
 
     def __init__(self, path: Path, listener: Listener) -> None:

@@ -25,7 +25,6 @@ class Options:
     """The options of one verb that set settings.
 
     Attributes:
-        parser: of the verb.
         kind: the class of its settings, which ``--set`` reaches; None: there is no ``--set``.
     """
 
@@ -50,7 +49,6 @@ class Options:
         """Add the options of some settings to a group.
 
         Args:
-            group: of the parser.
             settings: those without an option are passed over.
             prefix: in front of the name of every option, and of where its value is kept.
             shown: whether the common ones are in ``--help``, and all of them in ``--help-all``.
@@ -144,7 +142,6 @@ class Options:
 
         Args:
             arguments: parsed; an option that was not given is None or False, an argument that was not None or empty.
-            allowed: names that may be given.
         """
         for action in self.parser._actions:
             value = getattr(arguments, action.dest, None)

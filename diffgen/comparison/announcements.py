@@ -45,8 +45,6 @@ class Announcements:
     Args:
         progress: where the events go.
         stage: the search, as a part of the work.
-        loop: the search itself.
-        run: its run folder.
         by_time: whether the stage is measured in seconds; otherwise in queries.
     """
 

@@ -32,9 +32,7 @@ def asked_once(models: Sequence[BlackBox], data: ImageSet, ask: Callable[[], Ask
     asked every time; so are all after an update of what computes their answers.
 
     Args:
-        models: prepared.
         data: a set is large when it is mapped from a file.
-        ask: asks all of them now.
         progress: is told where the answers come from.
     """
     told_by_file = [

@@ -157,7 +157,6 @@ def match_classes(
 
     Args:
         models: with the same number of classes.
-        specs: of these models.
         class_names: those of the data, for a model that has no names of its own.
 
     Raises:

@@ -66,7 +66,6 @@ class Checkpointer:
 
     Args:
         folder: where to.
-        technique: what is kept.
         loop: what is kept of it: its clock, and queries, archive and behaviours of its evaluator.
         history: the curves of the search, kept too.
     """

@@ -231,7 +231,6 @@ def with_known_labels(
 
     Args:
         models: prepared, with equally many classes.
-        data: real images.
         config: says of ``data_labels`` whether to use them, to ignore them, or to find out.
 
     Raises:

@@ -31,9 +31,7 @@ def prepare_encoder(split: DataSplit, *, device: torch.device, progress: Progres
     Not that of the cells, which has seen the held-out images too.
 
     Args:
-        split: says which images are held out.
         device: where to train, and where the encoder is wanted.
-        progress: draws the bar.
     """
 
     def make(path: Path) -> encoders.DomainEncoder:
@@ -60,10 +58,8 @@ def prepare_auto_encoder(
     """The auto-encoder of the images to train on, from the cache or newly trained.
 
     Args:
-        split: says which images are held out.
         config: says for how many steps it is trained.
         device: where to train, and where it is wanted.
-        progress: draws the bar.
     """
     own: ReconstructionSettings = ReconstructionFilter.settings_among(config.filters.filters)
     steps, shape = own.training_steps, split.data.image_shape

@@ -20,7 +20,6 @@ def namer(models: Sequence[BlackBox], mapped: Sequence[bool] = ()) -> BlackBox:
     """The model whose names tell which class is which: the first that has some and is not to be mapped onto another.
 
     Args:
-        models: prepared.
         mapped: which of them have a label map; empty: none.
     """
     own = [not (at < len(mapped) and mapped[at]) for at in range(len(models))]
@@ -129,11 +128,9 @@ def announce_order(data: ImageSet, order: Sequence[int], names: Sequence[str], w
     """Say that labels are put into another order of classes, or that names do not tell whether they are in it.
 
     Args:
-        data: real images.
         order: of their labels, as :func:`order_of_labels` found it.
         names: of the classes in that order, or none.
         whose: order that is, as in "model b".
-        progress: is told.
     """
     own = data.class_names
     if order and own:

@@ -32,7 +32,6 @@ class OpenedRun:
     """What a run was started with, found again; everything is looked at before it is used.
 
     Args:
-        folder: of the run.
         device: where to compute, or None for the run's own device.
 
     Raises:

@@ -37,7 +37,6 @@ def write_operator_curves(prepared: Prepared, queries: int) -> None:
     """Write operators.npz, where pictures are made from real images and the models may be asked about more of them.
 
     Args:
-        prepared: what the search worked with.
         queries: that the search asked; of these a share may be asked once more.
     """
     source = prepared.source.source
@@ -85,7 +84,6 @@ def _missing(points: list[_Point], count: int, images: UInt8Array, left: list[in
     """Why there can be no curves, and what would mend it; None where there can.
 
     Args:
-        points: the strengths.
         count: real images that the budget leaves room for at each.
         images: the real images that would be shown.
         left: for each model how many pictures it may still be asked about; None for any number.

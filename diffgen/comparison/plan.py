@@ -81,7 +81,6 @@ class Learned(Plan):
 
     Attributes:
         real: what the models say of the real images.
-        cells: of the real images.
         jury: says what pictures show, or why there is no jury.
         source: where pictures come from.
         context: what families of sources work with.
@@ -104,7 +103,6 @@ class Prepared(Learned):
     """Everything that is there before the search begins.
 
     Attributes:
-        folder: of the run.
         pipeline: the validity filters, calibrated.
         unanswered: of each model, to how many images it had no answer until now.
     """

@@ -22,9 +22,7 @@ def prepare_reference(
     Args:
         model: newly opened.
         images: uint8 (N, C, H, W).
-        names: of the run's classes.
         under_test: the role of each model of the run, by its SHA-256.
-        progress: is told.
 
     Raises:
         UserError: it has other classes, or is one of those under test.

@@ -90,12 +90,7 @@ def families_in_use(config: CompareConfig) -> tuple[Family, ...]:
 
 
 def uses_auto_encoder(config: CompareConfig, *, jury: bool) -> bool:
-    """Whether source or filters ask for the auto-encoder of the real images.
-
-    Args:
-        config: all settings.
-        jury: whether there is a jury.
-    """
+    """Whether source or filters ask for the auto-encoder of the real images."""
     drawing = source_of(config)
     needs = [each.needs for each in filters_named(filter_names(config, jury=jury)).values()]
     return "auto_encoder" in (NOTHING if drawing is None else drawing.needs(config)).union(*needs)
@@ -120,10 +115,6 @@ def filter_names(config: CompareConfig, *, jury: bool = True) -> tuple[str, ...]
     jury alone would let through areas of one grey and pictures of another kind (benchmarks/results/human-labelled.md).
     Without a jury, of what a network draws: how well an auto-encoder draws it again, and SSIM. A discriminator is asked
     where the user brought one, or a GAN that the search does without; without a jury, also that of the source.
-
-    Args:
-        config: all settings.
-        jury: whether there is one.
     """
     if config.filters.names is not None:
         return config.filters.names
@@ -160,7 +151,6 @@ def check_own_settings(config: CompareConfig, *, settled: bool = True) -> None:
     """See that the tables of parts can be, also of those that are not in use.
 
     Args:
-        config: holds them.
         settled: whether the parts are those that run; else tables that none of diffgen's own has are passed over.
 
     Raises:
@@ -342,7 +332,6 @@ def check_jury(config: CompareConfig, missing: str) -> None:
     """See that there is a jury where the settings name a filter that asks it.
 
     Args:
-        config: all settings.
         missing: why there is none, as part of a sentence; empty where there is one.
 
     Raises:

@@ -39,8 +39,6 @@ def write_outcome(prepared: Prepared, outcome: SearchOutcome, triggers: TriggerT
     """Write verdicts.npz, report.npz and results.json; returns the figures.
 
     Args:
-        prepared: what the search worked with.
-        outcome: how the search went.
         triggers: what it found, with verdicts.
     """
     prepared.folder.write_arrays("verdicts", triggers.known.as_arrays())

@@ -26,7 +26,6 @@ class _Change:
     """Where a model's answers have moved most, by more than its noise.
 
     Attributes:
-        row: of the real image.
         label, then, now: the class that the model named then, and its probability then and now.
         relabelled, of: how many of the images have another label now.
     """
@@ -79,7 +78,6 @@ def drifts(prepared: Prepared, queries: int) -> tuple[str, ...]:
     no figure of a run holds for it.
 
     Args:
-        prepared: what the search worked with.
         queries: that it asked, which tells this occasion from others in the same run.
     """
     then, progress = prepared.folder.read_arrays(_NAME), prepared.progress

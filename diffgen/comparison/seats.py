@@ -21,10 +21,7 @@ def take_seats(
     """What is asked from now on, and the settings of that task; classifiers and theirs stay as they are.
 
     Args:
-        models: prepared.
         images: the real ones; labels of whole pictures are for classifiers alone.
-        config: of a new run.
-        progress: is told what the models do.
 
     Raises:
         UserError: the models do not all do the same, or the settings ask for what this task has not.

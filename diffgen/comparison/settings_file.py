@@ -80,7 +80,6 @@ def settle(
 
     Args:
         defaults: below everything else.
-        file: tables of a file.
         said: tables of options, or of names in Python.
 
     Returns:

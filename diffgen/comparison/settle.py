@@ -69,7 +69,6 @@ class Request:
         config: all settings as they were given.
         output: run folder, or None for a new one under ``runs/``.
         force: replace the run that is in the folder.
-        command: what the user typed.
         about: what else the manifest shall say; JSON values.
     """
 
@@ -217,10 +216,7 @@ def affordable_population(
     that the user chose, nothing changes.
 
     Args:
-        config: of a new run.
-        models: prepared.
         images: real images; the models are asked about a few.
-        progress: is told.
     """
     usual, budget = SearchConfig().population, config.budget.seconds
     if budget is None or config.search.population != usual:

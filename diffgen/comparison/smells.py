@@ -31,7 +31,6 @@ class Smell:
         kind: "accuracy", "one label", or "background".
         sentence: what it is, and of which model; empty where the answers do not look so.
         sound: images whose answer does not look so: it is right, another than the most frequent label, or a class.
-        of: images that were looked at.
     """
 
     kind: str
@@ -53,7 +52,6 @@ def at_chance(right: int, of: int, guessed: float) -> bool:
     """Whether a model is hardly right more often than one that names the most frequent class for all images.
 
     Args:
-        right: images that it names right.
         of: labelled images.
         guessed: share of the most frequent class among them.
     """

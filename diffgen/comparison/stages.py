@@ -399,7 +399,6 @@ class Judged:
 
     Attributes:
         run: as it is after the models were asked once more whether they are still the same.
-        triggers: with their verdicts.
     """
 
     run: Prepared

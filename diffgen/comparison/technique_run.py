@@ -226,11 +226,7 @@ def make_loop(prepared: Prepared, archive: Archive, *, margin: float) -> SearchL
 
 
 class _Examination:
-    """Filters and jury, as a search asks them: the jury once for both; see :class:`diffgen.search.evaluator.Examine`.
-
-    Args:
-        prepared: what the search works with.
-    """
+    """Filters and jury, the jury once for both; see :class:`diffgen.search.evaluator.Examine`."""
 
     def __init__(self, prepared: Prepared) -> None:
         self.pipeline, self.recogniser = prepared.pipeline, prepared.recogniser

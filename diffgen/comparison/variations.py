@@ -96,7 +96,6 @@ def vary(prepared: Prepared, count: int) -> Variations:
 
     Args:
         prepared: has a jury. Without labels, an image has the name that the jury gives it, if it recognises it.
-        count: of variations.
     """
     recogniser, images = prepared.recogniser, prepared.images.images
     assert recogniser is not None

@@ -55,7 +55,6 @@ def judge_triggers(
         models: those that gave the answers in the search.
         triggers: without verdicts.
         pipeline: the validity filters, calibrated.
-        cells: of the real images.
         near_duplicate: correlation of thumbnails from which on two pictures count as one.
         verify_limit: most triggers that are asked about alone: those that the report shows first, then the other
             accepted ones; of these the distinct ones that are recognised, then the other distinct ones, then those that

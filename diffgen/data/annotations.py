@@ -49,7 +49,6 @@ class Annotated:
     Attributes:
         picture: where it lies.
         boxes: float64 (n, 4), x1, y1, x2, y2, or None: nobody knows.
-        classes: n names.
         size: height and width of the picture that they belong to, or None: nobody says.
         shares: coordinates are shares of the sides.
         fault: what is wrong with its annotation, or None.
@@ -90,8 +89,6 @@ def find_annotations(tree: FileTree, pictures: Pictures, split: Split | None, so
     """What files in a tree say of the objects in its pictures, or None: there are no such files.
 
     Args:
-        tree: of the data set.
-        pictures: paths of its pictures.
         split: the part of a divided set; None: the one that the models under test have not seen.
         source: the data set, for messages.
 

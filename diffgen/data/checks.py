@@ -26,7 +26,6 @@ def checked(images: Any, labels: Any, class_names: Any, source: str) -> ImageSet
         images: should be uint8 (N, C, H, W), N at least 50, C 1 or 3.
         labels: should be N whole numbers 0..K-1 of any integer type, or None.
         class_names: K names in label order, or None.
-        source: what messages call the set.
 
     Returns:
         An image set over the given pixels (copied only if they are not contiguous), labels as int64.

@@ -67,7 +67,6 @@ def map_images(path: Path, shape: tuple[int, ...]) -> ImageMap:
     """The images of a file that :class:`ImageFile` wrote, which counts as in use until the map is gone.
 
     Args:
-        path: the file.
         shape: (N, C, H, W), as it is known from elsewhere.
 
     Raises:
@@ -176,7 +175,6 @@ def decoded_once(
     """An image set from the cache, decoded now where it is not there.
 
     Args:
-        source: what messages call it.
         made_from: JSON values that decide about its pixels and labels.
         fill: writes the pixels into a file, by :class:`diffgen.data.decoded.ImageFile`; returns (N, C, H, W) and what
             else there is.

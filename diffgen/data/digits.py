@@ -22,7 +22,6 @@ def load_digits(split: Literal["train", "test"] | None, source: str) -> ImageSet
 
     Args:
         split: one half, or None for all 1,797. The halves do not overlap and hold each class in equal parts.
-        source: what the set is called.
 
     Returns:
         uint8 (1797 or 899 or 898, 1, 28, 28), white on black like MNIST, with labels 0..9 and class names "0".."9".

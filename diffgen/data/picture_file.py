@@ -55,8 +55,6 @@ def decode(content: bytes, name: str, source: str, notes: PictureNotes | None = 
     notes say so: the loaders of torchvision and Keras do not follow it, OpenCV's does. (Pillow itself turns TIFF.)
 
     Args:
-        content: of the file.
-        name: what messages call it.
         source: the data set that it is from, for messages.
         notes: about the set, or None: it is of no set.
 
@@ -110,7 +108,6 @@ def size_of(content: bytes, *, upright: bool) -> tuple[int, int]:
     """Height and width of a picture that :func:`decode` has read before, as its head says.
 
     Args:
-        content: of the file.
         upright: whether pictures are turned as their EXIF orientation says.
     """
     with Image.open(io.BytesIO(content), formats=_FORMATS) as image:

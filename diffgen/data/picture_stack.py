@@ -174,7 +174,6 @@ class Pictures:
     """Pictures that are not decoded yet.
 
     Attributes:
-        count: how many there are.
         each: their names, for messages, and what decodes each, to uint8 (H, W) or (H, W, 3), and notes what there is to
             note; begins anew whenever it is called. A UserError of what decodes is about that picture alone.
         facts: labels and class names of the pictures of some rows, int64 (n,), once all were looked at.
@@ -197,7 +196,6 @@ class _Picture(NamedTuple):
     """One that was decoded.
 
     Attributes:
-        row: among all.
         name: for messages.
         size: that it had, height and width.
         pixels: uint8 (H, W) or (H, W, 3), in the wanted size where that was known.

@@ -51,7 +51,6 @@ def to_grey_levels(pixels: np.ndarray[Any, Any], source: str, progress: Progress
     Args:
         pixels: of any shape.
         source: the data set that they are from, for messages.
-        progress: is warned.
 
     Returns:
         uint8 of the same shape; the same object if it was uint8, or if it is no array of images at all.
@@ -100,7 +99,6 @@ class GreyLevels:
     Args:
         dtype: of the numbers.
         source: the data set that they are from, for messages.
-        progress: is warned.
     """
 
     def __init__(self, dtype: np.dtype[Any], source: str, progress: Progress) -> None:
@@ -177,7 +175,6 @@ class ArrayRows:
 
     Attributes:
         shape: (N, ...), with one row for each image.
-        dtype: of its values.
         opened: gives a stream that stands behind the header; begins anew whenever it is called, and raises what the
             stream raises as a UserError.
         name: of the array, for whoever watches.
@@ -218,10 +215,8 @@ def read_rows(rows: ArrayRows, facts: Facts, made_from: list[object], reading: R
     """The image set of an array, decoded once into the cache.
 
     Args:
-        rows: the array.
         facts: labels and class names.
         made_from: JSON values that tell this array from others without reading it.
-        reading: says what is asked for.
 
     Raises:
         UserError: see :func:`diffgen.data.decoded.decoded_once`; or the values mean no grey levels.

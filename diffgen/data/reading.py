@@ -23,7 +23,6 @@ class Reading:
     """What is asked for of any source.
 
     Attributes:
-        source: as the user wrote it.
         resizer: says what size pictures are brought to.
         skip_broken: leave out pictures that cannot be used, instead of refusing the set.
         exif: whether pictures are turned as their EXIF orientation says.
@@ -38,11 +37,7 @@ class Reading:
 
 
 class Broken:
-    """Pictures of a set that cannot be used: all of them are named at once.
-
-    Attributes:
-        names: of those that were met.
-    """
+    """Pictures of a set that cannot be used: all of them are named at once."""
 
     def __init__(self, reading: Reading, count: int) -> None:
         self._reading, self._count = reading, count
@@ -113,7 +108,6 @@ def say_order(names: tuple[str, ...], what: str, progress: Progress) -> None:
     Args:
         names: from :func:`sorted_names`.
         what: the classes, in the plural, as the sentence begins.
-        progress: is told.
     """
     if list(names) != sorted(names):
         progress.say(

@@ -90,7 +90,6 @@ class Resizer:
 
         Args:
             first: of the first picture of the set.
-            size: of this one.
 
         Returns:
             Whether that was decided now, so that pictures that were passed before have to be handed over again.
@@ -209,7 +208,6 @@ def resized(given: ImageSet, resizer: Resizer, progress: Progress) -> ImageSet:
 
     Args:
         given: uint8 (N, C, H, W) and what belongs to it.
-        resizer: says what they are brought to.
         progress: is told how far it is, and what was done.
 
     Raises:

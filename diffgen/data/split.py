@@ -27,7 +27,6 @@ class DataSplit:
     """Real images, and which of them nothing is trained on.
 
     Attributes:
-        data: all of them.
         config: decides which are held out.
     """
 

@@ -46,9 +46,7 @@ class _Request:
     Attributes:
         datasets: the module ``torchvision.datasets``.
         name: of the data set, as in the table of known ones.
-        split: the half.
         root: folder of all published data sets.
-        source: as the user wrote it.
         progress: is told of fetching and reading.
     """
 
@@ -239,9 +237,7 @@ def fetch(urls: Sequence[str], path: Path, md5: str, *, name: str, progress: Pro
     Args:
         urls: places that have it, tried in turn.
         path: where it shall lie; its folder is made. A file that is there already is only checked.
-        md5: its published checksum.
         name: what messages call the data set.
-        progress: is told of every piece.
 
     Raises:
         UserError: no place has it, the network cannot be reached, or the file that is there is another one.

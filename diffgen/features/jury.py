@@ -136,7 +136,6 @@ def train(
         shown: how many images every member is shown, each of the N as often as any other on average.
         seed: of initial weights, the order of the images and what is done to them.
         device: where to train.
-        progress: draws the bar.
 
     Raises:
         ValueError: the labels are all alike, so that there is nothing to tell apart.
@@ -350,7 +349,6 @@ class Names(Protocol):
         device: where it is best asked.
         digest: tells it from any other.
         small: it shrinks pictures before it looks at them, and says next to at once what they show.
-        in_words: what it is.
     """
 
     labels: Int64Array
@@ -391,7 +389,6 @@ class Recogniser:
     """A jury, and how sure it has to be.
 
     Attributes:
-        jury: who is asked.
         threshold: lowest certainty that counts where the jury names the label of the real image that a picture was made
             from.
         unaided: lowest certainty that counts for a picture that the jury has to name with no such help; None for the

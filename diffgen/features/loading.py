@@ -28,7 +28,6 @@ def load(
     Args:
         name: "domain": a small encoder trained on the data set, on first use, then cached; "inception", "vgg16":
             networks trained on ImageNet.
-        data: the real images.
         weights: file with the weights of the last two, or None: those that torchvision finds or downloads.
         device: where it computes.
         progress: where to say how far the training is.

@@ -86,7 +86,6 @@ def fill(network: nn.Module, weights: dict[str, torch.Tensor], *, prefix: str, n
     Args:
         network: all of it must be among the weights; what else they hold is left out.
         weights: names begin with ``prefix`` where the network's own do not.
-        prefix: of the names in the file.
         name: of the network, for messages.
 
     Raises:

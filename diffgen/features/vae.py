@@ -139,11 +139,9 @@ class AutoEncoder:
     """Codes of images and images of codes, on the CPU.
 
     Args:
-        network: a trained one.
         real: uint8 (N, C, H, W), real images.
 
     Attributes:
-        digest: of the network's weights.
         spread: float64 (16,), standard deviation among real images' codes.
     """
 

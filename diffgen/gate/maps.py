@@ -76,7 +76,6 @@ class MapAnswers:
     """How the maps of base and candidate differ on N pictures.
 
     Attributes:
-        cells: of a map.
         changed: int64 (N,), how many of these have other classes.
         iou: float64 (N,), the mean IoU.
         had: int64 (N, 2), how many classes cover enough of each map.

@@ -233,7 +233,6 @@ class ClassDrop(AccuracyDrop):
     """The accuracy drop on the images of one class: a worst one, see :func:`diffgen.gate.answers.worst_classes`.
 
     Attributes:
-        label, name: of the class.
         classes: how many classes have images; the interval is corrected for having chosen the worst of so many, so that
             those of all classes hold at once with 95 % confidence.
     """

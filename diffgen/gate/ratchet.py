@@ -45,7 +45,6 @@ class Acceptance:
     """The values of one check that someone accepted.
 
     Attributes:
-        queries: of its search.
         measured: see :class:`diffgen.gate.values.GateValues`; those that later checks are held to.
         behaviours: name in the store -> level.
     """

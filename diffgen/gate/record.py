@@ -36,12 +36,9 @@ def make_record(
     """Everything about a check as JSON values.
 
     Args:
-        values, conditions, limits: of the check.
         base, candidate: "name" and "sha256" of each.
-        data: as the user wrote it.
         store: its folder, or None.
         class_names: K names.
-        seconds: that the check took.
     """
     status = overall(conditions)
     return {

@@ -35,9 +35,7 @@ class Condition:
 
     Attributes:
         name: of the value; see :data:`diffgen.gate.conditions.CRITERIA`.
-        status: how it came out.
         limit: as text, or empty for a condition without a number.
-        sentence: why it came out as it did.
     """
 
     name: str
@@ -149,10 +147,8 @@ def worst_class(name: str, shown: ClassDrop, largest: ClassDrop, limit: float, s
     """What breaks it must be shown, whoever set it: of many classes with few images the worst always looks bad.
 
     Args:
-        name: of the condition.
         shown, largest: see :func:`diffgen.gate.answers.worst_classes`.
         limit: of the loss, 0..1.
-        said: the limit as text.
         what: a sentence about a class that is above it, with a place for its ``name``.
     """
     if shown.interval[0] > limit:
@@ -185,7 +181,6 @@ class Criterion:
     """One thing that a check measures, and what it is held to.
 
     Attributes:
-        name: in results.json and junit.xml.
         title: what it is, for people; empty for what is told in the line of another.
         kind: the kind of the measurement; None for what is counted otherwise.
         measure: the measurement; None where it cannot be had.

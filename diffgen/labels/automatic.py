@@ -57,7 +57,6 @@ def unlike_the_known(labels: Int64Array, finds: TriggerTable) -> BoolArray:
 
     Args:
         labels: int64 (N,), what :func:`agreed_labels` gave.
-        finds: the pictures of the run.
     """
     known = finds.known.seed_labels
     if known is None:
@@ -70,7 +69,6 @@ def unlike_the_jury(labels: Int64Array, finds: TriggerTable) -> str:
 
     Args:
         labels: int64 (N,), what :func:`agreed_labels` gave.
-        finds: the pictures of the run.
     """
     named = finds.known.named
     looked = finds.recognised & (labels != UNLABELLED)

@@ -29,7 +29,6 @@ def read_labels(
     between columns; further columns are not looked at.
 
     Args:
-        path: the file.
         known: the ids that the run has, or those of the sheet that it exported last.
         class_names: K names in label order.
         partial: whether a row may have no label.

@@ -52,7 +52,6 @@ def sample_size(population: int, *, confidence: float, margin: float) -> int:
     Cochran's formula with the correction for a finite population (Cochran 1977, Sampling Techniques, section 4.4).
 
     Args:
-        population: pictures there are.
         confidence: 0.95 for a 95 % interval; between 0 and 1.
         margin: half the width of the interval; 0.05 for 5 points either way; between 0 and 1.
 

@@ -44,7 +44,6 @@ def equal_subsets(count: int, size: int, *, draws: int = DRAWS, seed: int = 0) -
     """Rows of random subsets without repetition within one.
 
     Args:
-        count: size of the set.
         size: size of a subset, at most ``count``.
 
     Returns:
@@ -71,7 +70,6 @@ def over_equal_subsets(
 
     Args:
         sets: arrays whose rows are images, features or kinds.
-        figure: of one subset.
 
     Returns:
         float64 (number of sets, draws).

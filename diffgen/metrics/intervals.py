@@ -22,7 +22,6 @@ def exact_interval(count: int, of: int) -> tuple[float, float]:
     """Ends of the exact interval of a share (Clopper and Pearson 1934), 0..1; it covers the true share in 95 % or more.
 
     Args:
-        count: how many of them.
         of: size of the random sample; 0 gives (0, 1), since nothing is known.
     """
     return clustered_interval(count, of, 1)
@@ -52,7 +51,6 @@ def reach_of_mean(squares: float, count: int) -> float:
 
     Args:
         squares: sum of the squares of their distances to the mean.
-        count: how many there are.
     """
     error = math.sqrt(squares / (count * (count - 1)))
     return float(special.stdtrit(count - 1, (1 + CONFIDENCE) / 2)) * error

@@ -149,8 +149,6 @@ def standing_by_labels(
         guessed: float32 (n, M), how probably each was, beforehand.
         chance: float64 (n,), that each of these was chosen.
         guessed_sum: float64 (M,), sum of the guesses over all pictures on which models differ.
-        pictures: how many these are.
-        seed: of the bootstrap.
     """
     corrections = (right.astype(np.float64) - guessed) / chance[:, None]
     values = (guessed_sum + corrections.sum(axis=0)) / pictures
@@ -175,7 +173,6 @@ def standing_by_clusters(
     Args:
         wrong: bool (N, M), N >= 1.
         clusters: int64 (N,), any numbers.
-        seed: of the bootstrap.
     """
     _, rows, counts = np.unique(clusters, return_inverse=True, return_counts=True)
     right = np.zeros((len(counts), wrong.shape[1]))

@@ -33,7 +33,6 @@ class Discovery:
     """The rate of discovery: how many new behaviours the last part of a search met.
 
     Attributes:
-        queries: length of that part.
         new_behaviours: those that were not met before it.
     """
 
@@ -84,7 +83,6 @@ def richness(behaviours: Int64Array, query: Int64Array, queries: int) -> Richnes
     Args:
         behaviours: int64 (N, D), of each distinct valid trigger; see :mod:`diffgen.metrics.counting`.
         query: int64 (N,), the query in which each was found, counted from 1.
-        queries: length of the search.
     """
     counts = np.unique(behaviours, axis=0, return_counts=True)[1]
     last = math.ceil(_LAST_PART * queries)

@@ -39,7 +39,6 @@ class AnswerTable(BlackBox):
     """Looks answers up by the content of an image.
 
     Args:
-        path: the file.
         kind: an .npz, a CSV or a Parquet table.
         settings: name and so on; how images are fed to a model says nothing of a table.
 

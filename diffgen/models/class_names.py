@@ -162,7 +162,6 @@ def read_label_map(path: str | Path, classes: int, names_a: Sequence[str], names
     Args:
         path: TOML (``"theirs" = "ours"``), JSON (an object) or CSV (two columns, B's class and A's); a class is
             named by its name or by its number.
-        classes: how many both have.
         names_a, names_b: their names, or none.
 
     Returns:

@@ -31,7 +31,6 @@ class CocoAnswers(AnswerTable):
     """Looks boxes up by the content of an image.
 
     Args:
-        path: the file.
         settings: name and so on; how images are fed to a model says nothing of a table.
 
     Raises:

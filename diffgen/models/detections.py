@@ -52,7 +52,6 @@ class BoxReader:
         head: None while answers are only looked at, to find out.
         from_one: classes are counted from 1.
         seen: outputs that were only looked at, and to how many images they belong.
-        outputs: what it makes of them.
         most_at_once: images that the model is to be asked about at once.
     """
 
@@ -70,8 +69,6 @@ class BoxReader:
 
         Args:
             answer: to ``count`` images.
-            count: images.
-            transform: that they went through.
             preprocessing: nothing in it is None.
 
         Returns:

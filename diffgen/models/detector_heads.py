@@ -73,7 +73,6 @@ class Head:
     """How the outputs of one model are read.
 
     Attributes:
-        kind: see the module.
         roles: which output is what.
         attributes_first: the candidates are the last axis.
         shares: coordinates are shares of the input's sides.
@@ -110,7 +109,6 @@ class Head:
 
         Args:
             outputs: of :func:`named_outputs`, those that the head was found on or others of the same model.
-            count: images.
             size: height and width of the network's input.
             from_one: labels are counted from 1.
         """

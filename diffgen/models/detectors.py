@@ -35,8 +35,6 @@ def prepare_reader(
     """As :meth:`~.base.BlackBox.prepare`, of a detector or of a model that gives maps.
 
     Args:
-        box: the model.
-        images: of the right kind.
         shape: (C, H, W) of these.
         instead: why it is no classifier; raised where it turns out to be nothing else either.
     """
@@ -103,7 +101,6 @@ def _name_classes(box: BlackBox, names: tuple[str, ...], told: int, seen: int) -
     """Take over the class names of a prepared model, as far as they are those of its classes.
 
     Args:
-        box: the model.
         names: or none; of a detector one for the background may be among them, which is a class of a map.
         told: how many classes its head tells, or 0.
         seen: the least number of classes that its answers so far can have.
@@ -147,7 +144,6 @@ def feeding_of(head: HeadKind | MapKind, channels: int) -> Preprocessing:
 
     Args:
         head: yolov8, yolov5 and end-to-end are taken for Ultralytics' own.
-        channels: of the images.
     """
     fed = _FED.get(head, Preprocessing())
     return replace(fed, channels="bgr") if head == "yolox" and channels == _COLOURS else fed

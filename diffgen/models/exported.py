@@ -28,7 +28,6 @@ class ExportedModel(BlackBox):
     ``batch_size``.
 
     Args:
-        path: the file.
         settings: name, device and so on. For a graph that takes uint8, ``scale`` becomes "0..255".
         allow_pickle: the user trusts the file, so that it may hold more than a graph and its weights.
 

@@ -11,12 +11,7 @@ from diffgen.models.model_settings import ModelSettings
 
 
 class GraphModel(BlackBox):
-    """A graph that is handed arrays, whatever the device.
-
-    Args:
-        graph: the file.
-        settings: name, device and so on.
-    """
+    """A graph that is handed arrays, whatever the device."""
 
     def __init__(self, graph: Graph, settings: ModelSettings) -> None:
         super().__init__(settings)

@@ -71,7 +71,6 @@ def sides_of_images(name: str, shapes: Sequence[Sequence[int | None]], mend: str
     """The sides of one image in the only input of a file.
 
     Args:
-        name: of the model.
         shapes: of all inputs, None for open sides; of one of images, the first side is that of the batch.
         mend: how to get a file that takes images, worded to follow a semicolon.
 

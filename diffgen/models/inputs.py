@@ -205,9 +205,6 @@ class PixelTransform:
     def places(self, sides: tuple[int, int]) -> torch.Tensor:
         """Where the middles of cells of the image are in what the model is handed.
 
-        Args:
-            sides: rows and columns of cells.
-
         Returns:
             float32 (rows, columns, 2), x and y, from -1 to 1 over what the model is handed.
         """

@@ -25,7 +25,6 @@ class KerasModel(BlackBox):
     """A network with one image input. Opening it runs nothing that is in the file.
 
     Args:
-        path: the file.
         settings: name, device and so on. For a network that takes uint8, ``scale`` becomes "0..255".
         archive: whether it is a .keras archive; else an HDF5 file.
 

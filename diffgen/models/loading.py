@@ -54,7 +54,6 @@ def load(
             from a float32 numpy array (N, C, H, W) to (N, K); or a black box, which is given back as it is.
         device: where tensors of probabilities are wanted; torch and Keras compute there too, ONNX if onnxruntime can,
             TensorFlow Lite never.
-        batch_size: most images handed to the model at once.
         preprocessing: what is done to the images first; what it does not say is taken from the sidecar beside the
             file, then from what the file itself declares, from a JSON file of another library beside it (see
             :mod:`diffgen.models.sidecar`), and from ``DEFAULT_PREPROCESSING``.
@@ -177,7 +176,6 @@ def open_file(path: Path, kind: FileKind, settings: ModelSettings, *, arch: str 
     """The black box of a file in this process; each format is imported only when there is one.
 
     Args:
-        path, kind, settings: the file.
         arch, allow_pickle: see :func:`load`.
 
     Raises:

@@ -42,8 +42,6 @@ class MapHead:
     """How the outputs of one model are read.
 
     Attributes:
-        kind: see the module.
-        output: which of them.
         size: height and width of its maps.
         classes: C, with the background where the model has one value for "there"; 0: whole numbers do not tell.
         above: of that one value, from what on it is there; None: there are several.
@@ -110,8 +108,6 @@ class MapReader:
 
         Args:
             answer: to ``count`` images.
-            count: images.
-            transform: that they went through.
             preprocessing: is not looked at.
 
         Returns:

@@ -21,7 +21,6 @@ class ModelSettings:
         path: its file, or None.
         digest: SHA-256 of the file's contents, or None.
         device: where its answers are wanted.
-        batch_size: most images handed to it at once.
         preprocessing: as the user, a sidecar or a recorded run gave it.
         class_names: K names in the order of the model's answers; one for the background may be among them; empty when
             unknown.

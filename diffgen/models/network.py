@@ -31,13 +31,10 @@ class Network:
     """A TorchScript, torch.export or ONNX file with one input and one output. Opening one runs no foreign code.
 
     Args:
-        path: the file.
         device: where torch computes, and ONNX if onnxruntime can.
         isolate: see :func:`diffgen.models.load`.
 
     Attributes:
-        name: the file's name.
-        format: what it is, in words.
         digest: SHA-256 of its contents.
         sides: of the input as the file declares it, None for open ones; None for a file that declares nothing.
         largest: batch that the file allows, or None.

@@ -41,10 +41,8 @@ class OnnxGraph(Graph):
     A declared layout of (N, H, W, C) with 1 or 3 channels is recognised.
 
     Args:
-        path: the file.
         name: of the model, for messages.
         said: of its pre-processing, in place of what the file says.
-        threads: that compute.
         device: a GPU, if onnxruntime was built for it; None for the CPU.
 
     Raises:

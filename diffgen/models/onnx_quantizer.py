@@ -46,7 +46,6 @@ def quantize_file(
 
     Args:
         model: opened from a file, prepared.
-        target: the file to write.
         images: uint8 (N, C, H, W), N >= 1: real images that a static one is calibrated on.
         config: how.
         progress: where to say how far the calibration is.

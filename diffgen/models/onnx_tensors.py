@@ -26,7 +26,6 @@ class TensorError:
     """What is left of one tensor in 8 bits.
 
     Attributes:
-        name: in both graphs.
         operator: that makes it.
         decibels: signal to noise against the float graph; the less, the worse.
     """

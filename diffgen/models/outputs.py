@@ -207,7 +207,6 @@ def to_probabilities(raw: torch.Tensor, kind: OutputKind) -> torch.Tensor:
 
     Args:
         raw: float32 (N, K), without fault. May be overwritten. One column is for the second of two classes.
-        kind: what the outputs are.
 
     Returns:
         float32 (N, K), or (N, 2) for one column, in [0, 1], rows sum to 1.

@@ -118,7 +118,6 @@ class Panel:
 
     Args:
         boxes: prepared models of one task.
-        task: what becomes of their answers.
         places: of each model, which class of the task each of its own is, int64 (C,).
     """
 
@@ -220,13 +219,7 @@ _OWN = frozenset({"panel", "box", "index"})
 
 
 class Member(BlackBox):
-    """One model of a panel; in everything but its answers and their classes it is the model itself.
-
-    Attributes:
-        panel: all of them.
-        box: the model.
-        index: its number.
-    """
+    """One model of a panel; in everything but its answers and their classes it is the model itself."""
 
     def __init__(self, panel: Panel, index: int) -> None:
         self.panel = panel

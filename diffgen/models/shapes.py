@@ -41,7 +41,6 @@ def refusal(
     """Why a model does not take the data's images.
 
     Args:
-        name: of the model.
         image_shape: (C, H, W) of the data.
         handed: (C, H, W) of what the model was handed, which its pre-processing may have made another.
         layout: the one in which the images were handed over.

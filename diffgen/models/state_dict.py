@@ -36,9 +36,7 @@ class StateDictModel(TorchModule):
     """Weights that are loaded into the network that the user's factory builds.
 
     Args:
-        path: the file.
         settings: name, device and so on; its ``arch`` names the factory.
-        safetensors: the file is one of that kind.
         allow_pickle: the user trusts the file, so that it may hold more than tensors.
 
     Raises:
@@ -102,7 +100,6 @@ def find_weights(
     """The state_dict inside what a file holds.
 
     Args:
-        content: of the file.
         path: of the file, for messages.
         which: of several; None: not averaged ones where there are others.
 
@@ -304,8 +301,6 @@ def load_pickled(path: Path, settings: ModelSettings, *, plain: bool) -> BlackBo
     """The black box of a pickled network. This runs the code in the file.
 
     Args:
-        path: the file.
-        settings: name, device and so on.
         plain: the file was written by pickle.dump and not by torch.save.
 
     Raises:

@@ -117,9 +117,7 @@ class TfliteGraph(Graph):
     integers say nothing, the normalization in its metadata is taken.
 
     Args:
-        path: the file.
         name: of the model, for messages.
-        threads: that compute.
         alone: it is opened in a process of its own, where a crash does no harm and nobody reads stderr.
 
     Raises:

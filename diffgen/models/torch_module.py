@@ -24,7 +24,6 @@ class TorchModule(BlackBox):
 
     Args:
         module: takes (N, C, H, W), in float32 or in the type of its weights, and gives (N, K).
-        settings: name, device and so on.
         lent: it is the caller's: each of its parts is back in its own mode whenever it has been asked.
     """
 

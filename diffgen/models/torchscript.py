@@ -21,8 +21,6 @@ class TorchScriptModel(TorchModule):
     """A traced or scripted network. A quantized one runs on the CPU, which alone has its operators.
 
     Args:
-        path: the file.
-        settings: name, device and so on.
         allow_pickle: the user trusts the file, so that its code may do more than compute.
 
     Raises:
@@ -60,7 +58,6 @@ def open_torchscript(path: Path, device: torch.device, *, allow_pickle: bool = F
     """The network of a file, on a device if it can run there.
 
     Args:
-        path: the file.
         device: where to.
         allow_pickle: the user trusts the file, so that its code may do more than compute.
 

@@ -56,7 +56,6 @@ class Link:
         say: hands something on to the process that started the call.
 
     Attributes:
-        say: that.
         told: what the call was told and has not looked at, in the order in which it was told.
         stop: the call is to end in good order.
     """

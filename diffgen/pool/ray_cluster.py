@@ -106,13 +106,9 @@ class Cluster:
 
     Args:
         address: of the cluster, or "auto".
-        workers: how many there will be.
 
     Raises:
         UserError: Ray is not installed, or no cluster answers.
-
-    Attributes:
-        ray: the package.
     """
 
     def __init__(self, address: str, workers: int) -> None:
@@ -135,10 +131,8 @@ class Cluster:
         """Cores and GPUs of each worker; says so where there are too few cores.
 
         Args:
-            workers: how many there are.
             cores: that each is to have.
             gpus: whether they compute on GPUs.
-            progress: is told.
 
         Raises:
             UserError: they compute on GPUs, and the cluster has none; it is closed.
@@ -176,7 +170,6 @@ def share(places: Sequence[float], workers: int, wanted: float) -> float:
 
     Args:
         places: what each machine has (cores), or each GPU (1); a worker's share is taken from one of these.
-        workers: how many there are.
         wanted: of each.
 
     Returns:

@@ -42,7 +42,6 @@ class Share:
     Attributes:
         role: "a", "b", ...
         share, text: as number for the bar and as text.
-        says: whether it is the highest.
     """
 
     role: str
@@ -88,7 +87,6 @@ class MarkView:
         role: "a", "b", ...
         kind: what becomes of it between the two models, one of :data:`diffgen.tasks.detection.KINDS`.
         contested: it is what the picture is about.
-        text: what the model says of it.
     """
 
     x: float
@@ -106,7 +104,6 @@ def make_marks(marks: NDArray[Any] | None, names: tuple[str, ...]) -> tuple[Mark
 
     Args:
         marks: one of those of :meth:`diffgen.tasks.base.Task.marks`, or None.
-        names: the words of the task.
     """
     if marks is not None and marks.ndim != _BOXES:
         return make_maps(marks, names)
@@ -131,7 +128,6 @@ class Card:
     """One picture as the page shows it.
 
     Attributes:
-        sides: who says what.
         bars: the probabilities of the predicted labels, A's first: one row for those that are the same.
         rows: all classes, or the highest ones; ``rest`` then sums up the others.
         verdict: who is right, for a real image with a known label, else empty.
@@ -139,7 +135,6 @@ class Card:
         blame: who is wrong, or empty where the jury cannot name the picture.
         wrong: "a", "b", ..., for those that are.
         origin: how it was made, or empty.
-        marks: what is drawn over it.
         extent: width and height of the picture, in which these are measured.
     """
 
@@ -314,7 +309,6 @@ def encoded(image: UInt8Array, largest: int = LARGEST_EDGE) -> tuple[str, bytes]
 
     Args:
         image: exact up to ``LARGEST_EXACT``.
-        largest: longest edge of larger ones.
 
     Raises:
         ValueError: the array is not such an image.

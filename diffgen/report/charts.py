@@ -167,7 +167,6 @@ class Curve:
     """One curve of a chart with several.
 
     Attributes:
-        name: in the legend.
         x, y: equally long; what is not finite is left out.
         colour: "generated", "real", "ink", "muted", or that of a model, "A" or "B".
         dashed: for a curve that goes with another of the same colour.

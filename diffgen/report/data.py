@@ -111,7 +111,6 @@ class ShrunkPair:
 
     Attributes:
         agreeing, trigger: the pictures; ``trigger.identifier`` is the number of the trigger that was started from.
-        start: that trigger as it was found.
         difference: root mean square difference of the two pictures, grey levels.
         before: the same between ``start`` and the agreeing picture first aimed at.
     """
@@ -246,7 +245,6 @@ class OperatorCurve:
     """The curves of one strength of one operator.
 
     Attributes:
-        operator: its name.
         strength: name of the strength with its unit, such as "degrees".
         x: the strengths, rising.
         accuracy: of each model the share of the images on which it is right; empty where nobody knows.
@@ -317,7 +315,6 @@ class RunFacts:
 
     Attributes:
         created: ISO 8601.
-        command: what the user typed.
         settings: section -> name -> value, as in config.toml.
         files: role -> {"path": ..., "sha256": ...}.
         cause: why its two models differ, or None: nobody looked.
@@ -345,10 +342,8 @@ class ReportData(RunFacts):
     """Everything that report.html and summary.md show.
 
     Attributes:
-        results: the figures of the run.
         groups: one per verdict and behaviour, most frequent first; may be shortened (``results.behaviours`` has the
             full number).
-        rejected: sample of rejected triggers.
         accepted: sample of valid triggers, to be looked at beside the rejected ones.
         real_disagreements: sample of real images on which A and B disagree; ``real_pairs.total`` is their number.
         filters: the scores of each filter.

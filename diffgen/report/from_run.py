@@ -20,7 +20,6 @@ def write_report(folder: RunFolder, triggers: TriggerTable | None = None) -> Pat
     """Write report.html, summary.md and images/; of a check that did not come to its end what is known of it.
 
     Args:
-        folder: of a run that came to its end.
         triggers: its triggers with verdicts where they are in memory, or None: they are read.
     """
     page = folder.file("report.html")

@@ -59,7 +59,6 @@ class PartView:
             there was none.
         title: the verdict in words; empty where there was no jury.
         pictures: how many distinct triggers there are, shown or not.
-        behaviours: of these.
         folded: is one click away: nobody is wrong on them.
     """
 

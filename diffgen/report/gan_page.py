@@ -55,8 +55,6 @@ class GanReportData:
 
     Attributes:
         name: file name of the checkpoint.
-        version: of diffgen.
-        data_name: what the GAN was trained on.
         wrong: what is wrong with the GAN, one sentence with what to do, or None.
         facts: name -> text.
         losses: float32 (steps, 2), discriminator and generator.

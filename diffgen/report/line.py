@@ -23,14 +23,7 @@ _SECTIONS = {"discriminator": "3.6.1", "ssim": "3.6.2"}
 
 @dataclass(frozen=True)
 class LineRow:
-    """One stage.
-
-    Attributes:
-        section: of the paper.
-        title: the stage.
-        text: what it came to in this run.
-        part: of the page that shows more.
-    """
+    """One stage."""
 
     section: str
     title: str

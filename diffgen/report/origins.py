@@ -40,7 +40,6 @@ def origin_sentence(origin: Origin, names: Sequence[str], drawn_by: str) -> str:
     """Where a picture comes from: ``made from real image 4,311, a 4: turned 11 degrees``, or ``drawn by the GAN``.
 
     Args:
-        origin: of the picture.
         names: K class names.
         drawn_by: what draws pictures in this run, such as "the GAN".
     """

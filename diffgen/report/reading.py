@@ -142,9 +142,6 @@ def bare_picture(
     """A trigger as the search wrote it, whether it was judged since or not.
 
     Args:
-        table: which has it.
-        row: of the table.
-        number: of the trigger in the run.
         image: uint8 (C, H, W).
         names: K class names, as far as they are known.
         drawn_by: who draws the pictures that are not made from real ones, in words.
@@ -355,7 +352,6 @@ def read_gate(
     """The verdict of a check.
 
     Args:
-        folder: of the run.
         record: what results.json says under "check".
         faults, no_jury: and of who is wrong, or why nobody says so.
     """

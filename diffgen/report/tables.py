@@ -207,7 +207,6 @@ class ManyView:
     Attributes:
         columns: heads of the columns after the name.
         rows: one of each model.
-        tables: which two differ.
         majority: what the majority is worth as a second opinion, one sentence, or empty.
         alone_wrong: on how many pictures one model alone is wrong, whichever it is.
     """

@@ -93,7 +93,6 @@ def verdict_sentences(faults: Faults | None, models: int) -> tuple[str, ...]:
 
     Args:
         faults: see :class:`diffgen.runs.results.RunResults`.
-        models: how many there are.
     """
     sentences = []
     for verdict, counts in larger_first(faults or {}).items():

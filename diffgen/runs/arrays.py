@@ -85,7 +85,6 @@ def read_arrays(path: Path, *, only: str | None = None, unread: str | None = Non
     """What :func:`write_arrays` wrote; nothing is followed, run or unpacked beyond the bound.
 
     Args:
-        path: the file.
         only: one array, and nothing else is read; it must be there.
         unread: an array of which only type and shape are read: zeros, of no memory, stand in its place.
 

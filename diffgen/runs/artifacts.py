@@ -64,7 +64,6 @@ class Artifact:
 
         Args:
             load: reads the file; a UserError says that it is damaged.
-            make: makes it and writes the file.
             progress: is told of damage, and of waiting.
             anew: make it although it is there.
 
@@ -130,7 +129,6 @@ def read_tensors(path: Path, *, weights: bool = True) -> tuple[dict[str, Any], d
     """The header and the tensors that :func:`write_tensors` wrote.
 
     Args:
-        path: the file.
         weights: read the tensors too.
 
     Raises:
@@ -224,9 +222,7 @@ def unreadable(what: str, path: Path, reason: object, again: str = "delete the f
 
     Args:
         what: with its article, as the sentence begins: "The encoder".
-        path: the file.
         reason: why; of more than one line the first is told.
-        again: how to get another one.
     """
     lines = str(reason).splitlines() or [type(reason).__name__]
     return UserError(f"{what} {path} cannot be read ({lines[0]}); {again}.")

@@ -123,7 +123,6 @@ class Entry:
 
     Attributes:
         kind: see :data:`diffgen.runs.cache.KINDS`.
-        paths: files and folders.
         size: in bytes.
         used: when it was written or read last, in seconds since 1970.
     """

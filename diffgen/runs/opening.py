@@ -38,7 +38,6 @@ def check_regular(path: Path, *, links: bool = True) -> os.stat_result:
     """See that a path leads to a regular file, for libraries that open it themselves.
 
     Args:
-        path: the file.
         links: whether it may be a symbolic link to one.
 
     Raises:
@@ -124,7 +123,6 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     """The values in a TOML file, with or without the byte order mark that some editors put in front.
 
     Args:
-        path: the file.
         what: what the file is, for the message: "The sidecar", say.
 
     Raises:

@@ -110,9 +110,7 @@ class OutputFolder:
     """A folder that may be made, from :func:`output_folder`.
 
     Attributes:
-        path: where.
         kind: what is to be in it, such as "export".
-        option: what the user named it by.
         replaces: what identifies the folder of that kind that is there and may be replaced, or None.
     """
 
@@ -127,7 +125,6 @@ def output_folder(path: Path, *, kind: str, force: bool = False, option: str = "
 
     Args:
         path: as the user gave it; an empty folder may be there.
-        kind: what is to be in it.
         force: whether an earlier one of the kind may be replaced.
         option: what names another, for messages.
         hint: what else the user may do, for messages, such as ", or add --force to replace an export".

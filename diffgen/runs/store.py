@@ -221,8 +221,6 @@ def add_to_store(
     Processes that do so at the same time wait for each other.
 
     Args:
-        path: the store.
-        behaviours: what becomes known.
         accepted: what the accepted check measured, JSON values, or None.
         image_shape: (C, H, W) of the pictures; needed where there are no behaviours.
 

@@ -32,7 +32,6 @@ class StoreFolder:
     """A place in a store that may be filled, from :func:`store_folder`.
 
     Attributes:
-        url: of it.
         kind: what is to be in it, such as "dataset".
         replaces: files of an earlier one that is replaced, as paths below it.
     """
@@ -74,10 +73,8 @@ def send(source: Path, names: Sequence[str], target: StoreFolder, progress: Prog
     """Put files of a folder into a store.
 
     Args:
-        source: the folder.
         names: of the files, as paths below it.
         target: where to.
-        progress: is told how far it is.
 
     Raises:
         RunError: the store fails; what was sent until then carries the mark, so that --force replaces it.

@@ -328,7 +328,6 @@ class TriggerTable:
         Args:
             unaided: lowest certainty that counts where the jury does not know the label of the real image; None: there
                 is no jury.
-            boxes: the models are detectors.
         """
         labels, sure = self.known.seed_labels, self.known.certainty
         labelled = np.zeros(len(self), np.bool_) if labels is None else labels != UNKNOWN_LABEL

@@ -74,15 +74,12 @@ class Diversity:
 
     Args:
         archive: the triggers found so far.
-        config: reducer, sample and schedule.
-        space: in which images are compared.
         seed: seed of the sample and of the reducer.
         device: where scores are computed.
 
     Attributes:
         device: the same.
         clustered: size of the archive when the representatives were last chosen.
-        version: of the representatives.
     """
 
     def __init__(

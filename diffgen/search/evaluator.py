@@ -59,10 +59,8 @@ class Evaluator:
 
     Args:
         black_boxes: two models or more, prepared.
-        archive: takes in the triggers.
         margin: a disagreement counts when every model's two highest probabilities are further apart than this.
         memory: hands a batch over in pieces where memory is too small for all of it; None: at once until it is.
-        divergence: of the models' answers.
         behaviours: counts what is met; None when behaviours are not to be counted.
         examine: filters and jury, who are asked about every trigger; None: they are not asked in the search.
         stages: of four models or more, which two are asked first; the others are then asked about triggers of these two

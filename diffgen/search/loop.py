@@ -49,10 +49,8 @@ class SearchLoop:
     before.
 
     Args:
-        technique: proposes and learns.
         evaluator: asks the models; counts queries and behaviours.
         budget: of seconds and queries; whichever is reached first.
-        batch_size: most images of a proposal.
         saturation_queries: the search ends when so many queries found no new behaviour; None: it does not.
         stop: ends the search before its next proposal, as if the budget were used up.
         clock: seconds; a parameter for tests.

@@ -29,8 +29,6 @@ class Nsga2Search:
     A generation is proposed in as many parts as there is room for; survival chooses when all of it was answered.
 
     Args:
-        problem: the two objectives.
-        config: population and operators.
         seed: of sampling, mating and survival.
         screen: chooses among many candidates, where a generation is shared out; None: everything that is made is asked
             about.

@@ -78,7 +78,6 @@ class GeneProblem:
 
         Args:
             pictures: uint8 (N, C, H, W) of the whole generation.
-            answers: to these.
         """
         pictures, place = shrunk(pictures.to(self.diversity.device)), self.operators.device
         archived, niche = answers.archive_numbers, answers.label_pairs.to(place)

@@ -48,7 +48,6 @@ class Accepts(Protocol):
         """bool (N,): which of uint8 (N, C, H, W) the filters accept and the jury recognises, where there is one.
 
         Args:
-            images: the pictures.
             seeds: int64 (N,), the row of the real image that each was made from.
         """
         ...
@@ -59,7 +58,6 @@ class Screen:
 
     Args:
         space: of the genes, which name real images.
-        answers: of the models to these.
         accepts: filters and jury; None: they are not asked in the search.
         finds: of every real image; None: no picture looks like another.
         learns: whether a forest learns from the answers.

@@ -47,7 +47,6 @@ class SeedFinds:
         Args:
             seeds: int64 (N,), the row of the real image that each picture was made from, or ``NO_SEED``.
             images: uint8 (N, C, H, W), the pictures.
-            answers: to them.
         """
         rows = np.flatnonzero((answers.news.numpy() > 0) & (seeds != NO_SEED))
         found = images[torch.from_numpy(rows).to(images.device)].cpu().numpy()

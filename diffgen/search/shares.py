@@ -68,7 +68,6 @@ class Shares:
 
     Args:
         problem: draws pictures that are looked at before anybody is asked about them; its space makes newcomers.
-        mating: makes children.
         screen: chooses among many candidates; None: everything that is made is asked about.
     """
 
@@ -144,7 +143,6 @@ class Shares:
         Args:
             generation: with X; without an ``arm`` all of it are newcomers.
             images: uint8 (N, C, H, W).
-            answers: to them.
         """
         genes, news, named = generation["X"].numpy(), answers.news.numpy(), answers.named_news.numpy()
         arms = generation["arm"].numpy() if "arm" in generation else np.full(len(genes), _NEWCOMERS)

@@ -62,7 +62,6 @@ def smallest_steps(
         source: genes -> image.
         judge: for uint8 (n, C, H, W), bool (n,): whether a picture counts as one on which the models agree, and bool
             (n,): whether it counts as a trigger. What is neither is walked around.
-        seed: of the ways that are tried.
         batch_size: pictures that are made and asked about at once.
     """
 

@@ -138,7 +138,6 @@ def divisions(finds: TriggerTable, examples: Examples, *, threshold: float) -> d
     near-duplicates together, too: a search finds much the same picture in several behaviours, and from several images.
 
     Args:
-        finds: that the examples are rows of.
         examples: N.
         threshold: in (-1, 1], see :class:`diffgen.metrics.near_duplicates.DistinctPictures`.
 

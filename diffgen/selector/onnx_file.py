@@ -90,7 +90,6 @@ class Selector:
     Attributes:
         metadata: what the file says of itself: models, classes, image shape, features, figures.
         image_shape: (C, H, W) of the images that it takes.
-        models: how many it chooses among.
     """
 
     def __init__(self, graph: BlackBox, metadata: dict[str, Any]) -> None:

@@ -44,13 +44,6 @@ def prepare_ranges(
     that can be relied on only where it is told the label changes its mind over less than a person would notice; with
     one no range is shorter than the usual one.
 
-    Args:
-        split: says which images are held out.
-        scene: what operators know.
-        names: of the operators.
-        recogniser: the jury.
-        progress: draws the bar.
-
     Returns:
         Operator -> strength -> range; None where too few held-out images are known to the jury.
     """
@@ -107,11 +100,8 @@ def calibrated(
 
     Args:
         images: uint8 (n, C, H, W).
-        scene: what operators know.
-        names: of the operators.
         named: gives the name of each picture, int64 (n,) for uint8 (n, C, H, W); one depends on no other. On the
             processor it is asked by several threads.
-        progress: draws the bar.
         device: where names are given.
     """
     before = named(images)

@@ -27,7 +27,6 @@ def applied(chains: list[tuple[Step, ...]], images: torch.Tensor, scene: Scene) 
     Args:
         chains: the steps of each image.
         images: uint8 (N, C, H, W).
-        scene: what operators know besides.
 
     Returns:
         uint8 (N, C, H, W).

@@ -37,7 +37,6 @@ class SeedsAndNoise(WithCategories):
     """Noise from N(0, 1), then the row of the seed.
 
     Args:
-        continuous: values of the noise.
         rows: number of seeds.
     """
 
@@ -247,7 +246,6 @@ class DenoisingSource:
         seeds: uint8 (N, C, H, W), real images.
         known: int64 (n,), rows of those that images are encoded to.
         deviation: of the noise, for pixels in [-1, 1].
-        steps: in which it is restored.
         device: where it computes.
     """
 

@@ -39,7 +39,6 @@ class FileSource:
         device: where it computes.
 
     Attributes:
-        network: the file.
         pixels: range of what the network gives.
         detected: whether that was found out, and not said.
 
@@ -187,7 +186,6 @@ class FileScorer:
 
     Args:
         path: maps images (N, C, H, W), in the pixels of its generator, to one score each, higher for more real.
-        pixels: that range.
         image_shape: (C, H, W).
         device: where it computes.
 
@@ -238,12 +236,8 @@ class EncodingFileSource(FileSource):
     """A generator's file with its encoder's; see :class:`diffgen.sources.base.EncodingSource`.
 
     Args:
-        config: names both files.
         image_shape: (C, H, W) that they draw and take.
         device: where they compute.
-
-    Attributes:
-        encoder: the encoder's file.
 
     Raises:
         UserError: see :class:`FileSource`; or the encoder cannot be read as a network, does not take such images, or

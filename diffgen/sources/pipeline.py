@@ -186,7 +186,6 @@ class NoiseSource:
         denoiser: in eval mode, on ``device``.
         image_shape: (C, H, W).
         deviation: of the noise, for pixels in [-1, 1]; so large that it hides everything.
-        steps: in which it is restored.
         device: where it computes.
     """
 

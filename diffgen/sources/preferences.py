@@ -42,8 +42,6 @@ def clearness(images: UInt8Array, labels: Int64Array | None, jury: Names, progre
     Args:
         images: uint8 (N, C, H, W).
         labels: int64 (N,); None: what it gives its own name of the image counts.
-        jury: says what they show.
-        progress: draws the bar.
 
     Returns:
         float32 (N,), from 0 (it sees something else, or has never seen that label) to 1.

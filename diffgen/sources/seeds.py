@@ -219,7 +219,6 @@ class SeedsSource:
         device: where images are wanted.
 
     Attributes:
-        scene: as given.
         operators: names of those that these images can be changed by.
         ranges: of the strengths of each.
     """

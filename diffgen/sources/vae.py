@@ -38,11 +38,9 @@ class VariationalCoder(nn.Module):
 
     Args:
         image_shape: (C, H, W).
-        spatial: whether the code is a map.
         size: values of a code, or of one cell of it.
 
     Attributes:
-        spatial: as given.
         map: shape of a code, (size,) or (size, h, w).
     """
 

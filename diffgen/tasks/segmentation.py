@@ -77,7 +77,6 @@ class Segmentation(Task):
 
     Attributes:
         classes: C names; a cell of a map is a number of them.
-        sides: rows and columns of a map.
         iou_below: mean IoU below which two maps differ.
         class_share: they also differ where a class covers so much of one, and less than a quarter of that in the other.
     """

@@ -102,7 +102,6 @@ class _Round:
         entries, which: int64 (S,), the entries that were selected and the mutator of each.
         owner: int64 (n,), place in ``entries`` of what each mutant was made of.
         mutants: uint8 (n, C, H, W), those that the discriminator lets pass.
-        origins: of the mutants.
     """
 
     entries: Int64Array
@@ -258,7 +257,6 @@ class DrFuzz(Technique):
         """Reward mutators, let the corpus grow, note faults.
 
         Args:
-            now: a round that was answered.
             said: float32 (n, 2, K), what the models say of its mutants.
         """
         mutants, entries, owner, which = now.mutants, now.entries, now.owner, now.which

@@ -46,7 +46,6 @@ def tree(place: Place, at: str, what: Literal["model", "data"]) -> Markup:
     """What can be picked in a folder, and the folders above and below it.
 
     Args:
-        place: what may be read.
         at: the folder; empty: where the page starts.
         what: is picked, models or real images.
 

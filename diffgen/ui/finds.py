@@ -38,7 +38,6 @@ def matrix(
         names: of the classes; those that are missing are named by their number.
         pair: rows and columns, numbers of models.
         said: the labels that are picked at present, None where any.
-        what: is counted, one of it.
         picks: fields are buttons; else there is nothing to pick.
     """
     if len(labels) == 0:

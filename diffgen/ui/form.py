@@ -47,8 +47,6 @@ class Field:
     """One field of the form.
 
     Attributes:
-        setting: whose value it is.
-        look: how it is drawn.
         ends: of a slider: low, high, step.
     """
 

@@ -46,10 +46,8 @@ class Job:
     Attributes:
         folder: what it keeps: job.json, state.json, out, err, ``alive``, which its process holds locked, and ``stop``
             once somebody has stopped it.
-        verb: of the command line.
         run: name of the run that it is about.
         words: the command line without "diffgen".
-        pid: of its process.
     """
 
     folder: Path
@@ -157,9 +155,7 @@ class Jobs:
         """Start ``diffgen VERB WORDS``.
 
         Args:
-            verb: of the command line.
             run: name of the run that it is about.
-            words: what follows the verb.
 
         Raises:
             UserError: a job about that run is going on.

@@ -168,9 +168,7 @@ def curve(points: Sequence[tuple[float, float]], title: str, x: str, tone: str =
 
     Args:
         points: (x, y), ascending in x.
-        title: what y is.
         x: what x is.
-        tone: of the line.
     """
     if len(points) < 2:
         return nothing(f"{title}: a curve appears with the first finds.")

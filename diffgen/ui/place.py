@@ -89,7 +89,6 @@ class Place:
         """A model or real images as the command line takes them: an address, a name of data, or a whole path.
 
         Args:
-            text: as the user gave it.
             what: it is, for messages.
 
         Raises:
@@ -148,7 +147,6 @@ class Place:
         """A name for a new run that no run has: the wanted one, or with a number behind it.
 
         Args:
-            wanted: from which it is made.
             begun: names of runs that have no folder yet.
         """
         stem = re.sub(r"[^\w.+@-]+|\.{2,}", "-", wanted)

@@ -45,7 +45,6 @@ class Guard:
     is refused, since every account of a machine can ask 127.0.0.1.
 
     Args:
-        app: the page.
         names: host names under which it may be asked; empty: any, as on all addresses.
         token: that must be known, see ``TOKEN``: from the address once, from a cookie after that.
     """
@@ -185,7 +184,6 @@ def application(place: Place, address: Address, *, first: str = "") -> Any:
     """The whole application, for a server of ASGI.
 
     Args:
-        place: what it may read.
         address: where it is served.
         first: the run that is shown first, or nothing.
     """
@@ -240,9 +238,7 @@ def serve(runs: str, files: Sequence[str], address: Address, *, say: Callable[[s
     Args:
         runs: folder of runs, or one run.
         files: folders from which models and images may be picked.
-        address: where.
         say: is told where the page is.
-        opens: open it in a browser.
 
     Raises:
         UserError: a folder or the address cannot be used.

@@ -57,8 +57,6 @@ class Shared:
 
     Attributes:
         place: folders that may be looked into.
-        jobs: what was started.
-        seen: runs that were read.
         sheets: labels that people give.
         first: name of the run that is shown first, or empty.
     """

@@ -23,14 +23,7 @@ INTO_VIEW = """() => requestAnimationFrame(() => [...document.querySelectorAll('
 
 
 def build_one(shared: Shared, run: gr.Dropdown, tab: gr.Tab, number: gr.Number) -> None:
-    """Draw the part that shows one picture, and that asks the models again or shrinks: of it, or of all.
-
-    Args:
-        shared: what the tabs have in common.
-        run: the chosen run.
-        tab: on which it stands.
-        number: of the chosen picture.
-    """
+    """Draw the part that shows one picture, and that asks the models again or shrinks: of it, or of all."""
     one = gr.HTML(label="trigger", padding=False, elem_id="dg-one")
     with gr.Row(elem_classes="dg-buttons", visible=False) as own:
         replay = gr.Button("Ask the models about this picture now (replay)", size="sm", min_width=200)

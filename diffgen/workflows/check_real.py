@@ -34,8 +34,6 @@ def on_real_images(values: GateValues, prepared: Prepared, limits: Limits, progr
     """The values with everything that the answers to the real images come to.
 
     Args:
-        values: what was measured before.
-        prepared: what the search works with.
         limits: a sign of wrong pre-processing in the accuracy alone fails only where no limit is set on that.
         progress: told where the images must be asked about once more.
     """

@@ -33,7 +33,6 @@ def check_labels(check: CheckConfig, images: ImageSet, config: CompareConfig) ->
     """See that the images have labels where a limit needs them, and that no labels are left out unasked.
 
     Args:
-        check: what the user said.
         images: without labels where these are not used.
         config: what was found out of ``check.compare``.
 
@@ -74,7 +73,6 @@ def check_base(images: ImageSet, real: RealAnswers) -> None:
 
     Args:
         images: without labels where these are not used.
-        real: what the models say of them.
 
     Raises:
         UserError: the base hardly is, or says one label of most images.

@@ -49,10 +49,7 @@ class Gate:
     """A check: what it asks for, what the store knows, and what was measured until now.
 
     Attributes:
-        config: the limits.
         place: of the store, or None: there is none.
-        store: what was accepted before.
-        accepted: values and behaviours of it.
         progress: where to say how far it is.
         values: measured until now.
     """
@@ -164,7 +161,6 @@ class Gate:
         """The verdict, written to the run folder.
 
         Args:
-            prepared: what the search worked with.
             problem: why the search did not come to its end, or nothing.
             triggers: what it found, judged; None: what the folder holds of an earlier search that came to its end.
         """
@@ -245,7 +241,6 @@ class Gate:
 
         Args:
             pictures: tables, and on which rows of each the candidate alone is wrong.
-            prepared: what the search worked with.
         """
         if not any(len(each) for each, _ in pictures):
             return ()

@@ -39,8 +39,6 @@ def digits_on_grounds(digits: ImageSet, count: int, seed: int) -> tuple[UInt8Arr
 
     Args:
         digits: of 28x28 pixels, white on black, with labels.
-        count: pictures.
-        seed: of all that is drawn.
 
     Returns:
         uint8 (count, 1, 96, 96); and of each the boxes around the ink, float32 (n, 5), corners and digit; one to three.

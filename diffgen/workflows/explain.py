@@ -150,7 +150,6 @@ class _Pair:
 
     Attributes:
         images: that they are asked about, uint8 (N, C, H, W), in random order.
-        source: of the images.
         opened_here: the user has said that the files may be opened in this process.
     """
 

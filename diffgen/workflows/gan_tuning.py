@@ -99,9 +99,6 @@ def tune_gan(split: DataSplit, config: _Tuned, context: FamilyContext, path: Pat
     """Search for the settings, and store the best trial's GAN under the cache key of the untuned settings.
 
     Args:
-        split: of the real images.
-        config: all settings.
-        context: what a GAN is trained with.
         path: the untuned GAN's place in the cache.
         workers: trials at once.
 
@@ -121,13 +118,7 @@ def tune_gan(split: DataSplit, config: _Tuned, context: FamilyContext, path: Pat
 
 
 class _Work:
-    """Trains, scores and keeps the GANs of a study's trials.
-
-    Args:
-        split: of the real images.
-        config: all settings.
-        context: what a GAN is trained with.
-    """
+    """Trains, scores and keeps the GANs of a study's trials."""
 
     def __init__(self, split: DataSplit, config: _Tuned, context: FamilyContext) -> None:
         self._split, self._config, self._context = split, config, context
@@ -246,12 +237,7 @@ def run_trials(events: Listener, data: ImageSet, config: _Tuned, device: str, pa
     """Run trials in this process, side by side with others.
 
     Args:
-        events: is told what happens.
-        data: the real images.
-        config: all settings.
-        device: that the networks run on.
         path: the untuned GAN's place in the cache.
-        threads: that it computes with.
 
     Raises:
         UserError, RunError: see :func:`diffgen.gan_training.tuning.run_trials`.

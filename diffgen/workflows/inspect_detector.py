@@ -57,7 +57,6 @@ def feed_detector(
         given: what somebody says of it: a sidecar, the file; tried first.
         said: is not varied.
         names: of the model's classes, or none.
-        progress: is told how far it is.
 
     Raises:
         UserError: the model takes the images in no way that was tried, or gives maps and no masks tell which is right.

@@ -233,7 +233,6 @@ def read_valid_triggers(folder: RunFolder, triggers: TriggerTable | None = None)
     Their images are those of ``triggers``, so that these are read once for both.
 
     Args:
-        folder: of a run that came to its end.
         triggers: all of the run with verdicts where they were read before, or None.
 
     Raises:
@@ -305,7 +304,6 @@ def put(
     """Put labels of one source into a run.
 
     Args:
-        folder: of the run.
         finds: its valid triggers.
         source: one of ``SOURCES``.
         labels: int64 (n,), ``UNLABELLED`` where those who were asked differ.

@@ -82,10 +82,8 @@ def oracle_labels(
     """What reference models say of pictures, and how these labels came about.
 
     Args:
-        models: prepared.
         finds: N pictures.
         keeps_known: the known label of the real image that a picture was made from goes before their word.
-        progress: is told.
 
     Returns:
         int64 (N,), ``UNLABELLED`` where two of them differ; and JSON values.

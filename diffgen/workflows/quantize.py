@@ -189,7 +189,6 @@ def _advice(accuracy: tuple[float, ...] | None, same: float, config: QuantizeCon
     Args:
         accuracy: share of right answers of the model and of its 8-bit version, or None without labels.
         same: share of the images that both give the same label to.
-        config: how it was made.
     """
     before, after = accuracy or (1.0, same)
     if before - after > _MUCH and not config.reduce_range:

@@ -179,8 +179,6 @@ class _Given:
     """What a selector is made of and judged on.
 
     Attributes:
-        run: the run that it belongs to.
-        config: features, forest, labels.
         finds: the valid triggers of the run, N.
         labels: int64 (N,), what they show; negative where that is not known or none of the classes.
         examples: those of them that it learns from.

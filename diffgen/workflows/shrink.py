@@ -208,7 +208,6 @@ class _Judge:
 
     Attributes:
         models: all of the run, prepared.
-        pipeline: the validity filters.
         margin: smallest gap of the two highest probabilities that counts as an answer.
     """
 

@@ -184,10 +184,6 @@ def run_cell(events: Listener, cell: Cell, run: Path, threads: int, versions: Ma
     """Do one comparison, or go on with it.
 
     Args:
-        events: is told what happens.
-        cell: which.
-        run: its folder.
-        threads: that it computes with.
         versions: of the process that started the sweep.
 
     Raises:

@@ -44,8 +44,6 @@ class Cell:
         pair: name of the pair of models.
         models: files or addresses.
         data: where the real images are.
-        technique, seed, budget: of the search.
-        settings: what else is said, as a table.
     """
 
     pair: str
@@ -77,7 +75,6 @@ class Plan:
     """A sweep.
 
     Attributes:
-        output: its folder.
         cells: its comparisons, in the order in which they are begun: all with the first seed, then all with the second.
     """
 

@@ -209,7 +209,6 @@ def write_gan_report(path: Path, data: ImageSet, encoder: FeatureExtractor, *, d
 
     Args:
         path: the checkpoint.
-        data: the images that it was trained on.
         encoder: by which the nearest real image is found.
 
     Raises:

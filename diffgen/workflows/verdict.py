@@ -68,7 +68,6 @@ def check_same_files(folder: RunFolder, given: Sequence[Any], *, data: Any, prog
     """See that a verdict is one on the files that are there now; objects and servers cannot be compared.
 
     Args:
-        folder: of a check that is done.
         given: base and candidate as they are named now, each None: where it was.
         data: the real images as they are named now, or None: where they were.
         progress: told what was not compared, and how far reading the images is.

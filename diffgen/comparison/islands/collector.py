@@ -28,7 +28,6 @@ class IslandState:
     """What the collector knows of one island.
 
     Attributes:
-        queries: of what was merged.
         own: its triggers' numbers in the archive, in the order in which it came to know them.
         state: where it goes on from, after what was merged.
         reports: that were not merged yet.
@@ -69,7 +68,6 @@ class News:
         cells: int64 (n,), theirs.
         met_by: int64 (k,), which island met each behaviour first.
         met: int64 (k, M + 1), these behaviours.
-        table: the pictures.
     """
 
     islands: Int64Array
@@ -91,15 +89,12 @@ class Collector:
 
     Args:
         config: how many islands there are and what they are told.
-        archive: of the run.
         behaviours: counts for the run.
         margin: a disagreement counts from it.
         asks_filters: whether the islands ask the filters about every trigger.
         saturation_queries: the search ends when so many queries found no new behaviour; None: it does not.
 
     Attributes:
-        queries: of what was merged.
-        merged: the latest epoch that was.
         granted: the latest epoch that the islands may begin.
     """
 
@@ -142,8 +137,6 @@ class Collector:
         """Where an island begins, whose reports are all merged.
 
         Args:
-            island: its number.
-            triggers: all of the archive.
             seconds: that the search has taken until now.
         """
         about = self.islands[island]
@@ -236,7 +229,6 @@ class Collector:
         """Go on from what :meth:`checkpoint` gave.
 
         Args:
-            state: that.
             triggers: all of the archive, as it was then.
 
         Raises:

@@ -39,7 +39,6 @@ class Live:
     """How far a search is; what :class:`diffgen.comparison.announcements.Announcements` asks of a loop.
 
     Args:
-        collector: of the search.
         seconds: tells how long it has searched.
     """
 
@@ -100,7 +99,6 @@ class _GivenUp:
     """When an island was given up.
 
     Attributes:
-        queries: that it had reported.
         anew: it is to begin anew when it is tried again: where its last report ended it would come to the same error.
     """
 
@@ -112,7 +110,6 @@ class Driver:
     """One search on islands.
 
     Args:
-        prepared: what it works with.
         pool: where its workers run.
         job: what each is handed.
     """

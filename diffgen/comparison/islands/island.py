@@ -96,7 +96,6 @@ class Island:
 
     Args:
         link: takes sentences and how far it is, and ends its search in good order.
-        job: what it works on.
         number: of the island, from 0.
 
     Raises:

@@ -34,7 +34,6 @@ class Job:
         run: the run folder, as a whole path.
         objects: what is not in it.
         real: what the models say of the real images, which nobody asks about again.
-        islands: how many there are.
         threads: of each worker, for torch and for models.
     """
 
@@ -50,7 +49,6 @@ class Ready:
     """A worker has opened everything.
 
     Attributes:
-        place: the machine that it runs on.
         made_of: name -> text, what must be the same everywhere: versions, and digests of what was trained.
         thresholds: of each filter, which may be rounded otherwise.
     """
@@ -68,7 +66,6 @@ class Begin:
         state: of its last report, or None: it begins, or begins anew.
         archive: its triggers until then, or None: there are none.
         seconds: that the search has taken until now.
-        queries: of the island until then.
         met: int64 (k, M + 1), behaviours that are known, for one that begins anew.
     """
 
@@ -107,7 +104,6 @@ class Report:
     """What an island did in an epoch.
 
     Attributes:
-        epoch: its number.
         queries: of the island, so far.
         columns: all triggers that its archive did not hold before, or None: there are none.
         cells: int64 (n,) of these.

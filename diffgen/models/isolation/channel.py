@@ -52,7 +52,6 @@ def receive(connection: socket.socket, wait: Callable[[], None] = lambda: None) 
     """The next message; descriptors that come along are refused by the kernel.
 
     Args:
-        connection: the socket.
         wait: called before each read; returns when there is something to read, or raises.
 
     Raises:

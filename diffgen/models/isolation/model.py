@@ -33,8 +33,6 @@ class IsolatedModel(BlackBox):
     content.
 
     Args:
-        path: the file.
-        kind: what it is.
         settings: name and so on. The model always computes on the CPU.
         allow_pickle: open it without looking first whether it does more than compute.
         timeout: seconds that opening the file, and each batch, may take.

@@ -43,9 +43,6 @@ class Child:
         name: of the model, for messages.
         kind: of the file, by its name.
         timeout: seconds that opening the file, and each batch, may take.
-
-    Attributes:
-        pid: of the process.
     """
 
     def __init__(self, name: str, kind: str, timeout: float) -> None:
@@ -80,7 +77,6 @@ class Child:
         """The model's answer to float32 ``batch``, by name, of types and shapes that the caller checks.
 
         Args:
-            batch: what the model is handed.
             output: which of several outputs is wanted, or empty.
             everything: all outputs, as detectors and maps are read by; otherwise there is one.
 

@@ -106,7 +106,6 @@ class Host:
     """One model behind the wall.
 
     Args:
-        connection: to the process that asks.
         number: of this child; what is random in it depends on it.
     """
 

@@ -58,9 +58,6 @@ class Server:
     def new(self, kind: str) -> tuple[dict[str, Any], int, socket.socket]:
         """A new child: its number and process, a descriptor of that, and the socket to it.
 
-        Args:
-            kind: of file that it is to open.
-
         Raises:
             RunError: the server does not start.
         """

@@ -25,8 +25,6 @@ def opened(path: Path, message: dict[str, Any], number: int) -> tuple[Ask, dict[
     """Open a file behind the wall: how it is asked, and what it says of itself.
 
     Args:
-        path: the file.
-        message: the request to open it.
         number: of the child. The children of one server would draw the same numbers, and a model that answers at random
             would agree with itself.
     """

@@ -47,7 +47,6 @@ class RemoteModel(BlackBox):
     that. Tensors travel as bytes if the server offers the extension for it, else as JSON.
 
     Args:
-        address: of the model.
         settings: name, device and so on. For a model that takes UINT8, ``scale`` becomes "0..255".
         remote: how it is asked; the rest is as in ``DEFAULT_REMOTE``.
 
@@ -56,9 +55,7 @@ class RemoteModel(BlackBox):
             takes or gives something else.
 
     Attributes:
-        url: its address.
         digest: of the address and what the server says of the model; see docs/decisions/013-remote-models.md.
-        server: that is asked.
         binary: whether tensors travel as bytes.
     """
 

@@ -159,7 +159,6 @@ def decode_response(body: bytes, header_length: str | None) -> dict[str, Array]:
     """The outputs in the answer to ``POST .../infer``, by name.
 
     Args:
-        body: of the answer.
         header_length: value of the header of that name, or None: everything is JSON.
 
     Raises:

@@ -115,7 +115,6 @@ class Server:
         """GET, or POST where there is a body.
 
         Args:
-            path: on the host.
             read: makes of the answer what is wanted.
             before: called before every try; what it raises is passed on.
             unsent: called after a try for which there was no connection.

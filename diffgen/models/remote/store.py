@@ -84,7 +84,6 @@ class RemoteStore(AnswerStore):
         Args:
             pixels: (N, ...), as they are sent.
             about: whatever else the answer depends on.
-            ask: sends some of them.
 
         Returns:
             float32 (N, K), or what ``ask`` gave where that is something else.

@@ -60,7 +60,6 @@ class Storage:
     """An array of numbers in a file of its own that a pickle refers to.
 
     Attributes:
-        kind: torch's name of its type.
         count: how many numbers.
     """
 

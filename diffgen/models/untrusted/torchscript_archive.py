@@ -45,9 +45,6 @@ def checked_torchscript(path: Path) -> IO[bytes]:
 
     Nothing of it has run yet. What torch makes of it is to be checked by ``check_graphs`` before it is asked.
 
-    Args:
-        path: the file.
-
     Returns:
         The new file, at its beginning; closing it frees the memory.
 

@@ -81,12 +81,7 @@ def _operators() -> frozenset[str]:
 
 
 class _Reader:
-    """Goes through one file.
-
-    Args:
-        lines: of its text.
-        functions, classes: names of those in the archive.
-    """
+    """Goes through one file."""
 
     def __init__(self, lines: list[str], functions: Iterable[str], classes: Iterable[str]) -> None:
         self._lines = lines

@@ -87,7 +87,6 @@ class CodesSource:
 
     Args:
         coder: trained, in eval mode, on ``device``.
-        space: of its codes.
         image_shape: (C, H, W).
         device: where it computes.
     """

@@ -32,7 +32,6 @@ class Inversion(nn.Module):
 
     Args:
         image_shape: (C, H, W).
-        latent_dim: of the generator.
         classes: K, of the generator; 0: it is not conditional.
     """
 
@@ -153,7 +152,6 @@ def descended(
         generator: in eval mode.
         genes: float32 (N, length), to begin with; their classes stay.
         wanted: float32 (N, C, H, W) in [-1, 1].
-        steps, rate: of the descent.
     """
     values = genes[:, : generator.latent_dim].detach().clone().requires_grad_(True)
     classes = genes[:, generator.latent_dim :]

@@ -36,7 +36,6 @@ class Recipe:
     Attributes:
         format: of the networks; another one is another file.
         settings: all that decides about the weights; JSON values.
-        plan: how long it is trained.
         mend: what to do where it is of little use.
     """
 
@@ -51,7 +50,6 @@ class Kept:
     """What was found or trained.
 
     Attributes:
-        path: its file.
         header: what was written with it: "steps", "error", "explained".
         tensors: what was written besides the networks.
     """
@@ -81,9 +79,7 @@ def planned(what: str, split: DataSplit, steps: int | None, batch: int, most: in
 
     Args:
         what: see :class:`Plan`.
-        split: the images to learn from.
         steps: updates, or None: as many as a large set takes (``most``), and no more than 150 times all images.
-        batch: images of one update.
         most: see ``steps``.
         ends_early: whether training that stands still ends, where nobody set its updates.
     """
@@ -124,11 +120,7 @@ def obtain(
     """Give networks the weights that are in the cache, or train them now.
 
     Args:
-        recipe: what is trained.
-        split: the images.
-        context: device and progress.
         networks: what is kept, by name, on the context's device, fresh.
-        lesson: that these networks learn.
         finish: what is kept besides, measured on the trained networks.
 
     Raises:

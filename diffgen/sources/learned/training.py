@@ -68,7 +68,6 @@ class Plan:
     Attributes:
         what: name for sentences and the bar, "the auto-encoder".
         steps: updates at most.
-        batch: images in one.
         seed: of the order of images and of all noise; that of the weights is the lesson's.
         ends_early: whether training that stands still ends before all steps are made.
     """
@@ -86,7 +85,6 @@ class Reading:
 
     Attributes:
         step: updates made by then.
-        error: of the held-out images.
     """
 
     step: int
@@ -101,7 +99,6 @@ class Training:
         step: updates made.
         falls_from: the step from which on the rate falls.
         ends: the step at which it is zero.
-        seconds: time that the updates took.
         readings: in the order of the steps.
     """
 
@@ -134,10 +131,8 @@ def train(
         lesson: brings the networks; they are left in eval mode and without gradients.
         images: uint8 (N, C, H, W), to train on.
         held_out: uint8 (n, C, H, W), to measure on.
-        plan: how long.
         device: where the networks are.
         state: a file in which unfinished training is kept, and from which it is taken up; removed at the end.
-        progress: draws the bar.
 
     Raises:
         Stopped: the user said so; the state is kept.

@@ -146,7 +146,6 @@ class Operator:
         apply: uint8 (N, C, H, W), the scene and N sets of strengths -> as many images.
         patterned: its second gene chooses a random pattern, the strength ``seed``.
         towards: it leads towards another real image, the strength ``other``.
-        learned: it needs the auto-encoder.
         photographic: images without colour are changed by it only where it is named: it is what happens to photographs.
         only: the images that it is for, or None: all.
         moves: what becomes of boxes, where pixels move: float64 (n, 4) of corners x1, y1, x2, y2 in pixels, (H, W) of

@@ -69,7 +69,6 @@ def _mirrored(places: torch.Tensor, side: int, border: int) -> torch.Tensor:
 
     Args:
         places: float64, from the middle of an image, in pixels.
-        side: of the image.
         border: width of what was mirrored already.
     """
     last = (side - 1) / 2  # the outermost pixel

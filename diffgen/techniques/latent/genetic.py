@@ -96,7 +96,6 @@ class GeneticTechnique(LatentTechnique):
 
     Args:
         context: see :class:`diffgen.techniques.Technique`.
-        population: individuals of a generation.
         kept: the best of them, which are kept.
         each: whether single models are tested; False: whether they differ.
         side_by_side: searches at once, where there are as many; None: as many as a batch has room for.

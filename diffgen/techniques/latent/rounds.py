@@ -22,7 +22,6 @@ class Round:
 
     Attributes:
         genes: float32 (n, L).
-        origins: of the pictures.
         images: uint8 (n, C, H, W), where they had to be drawn already; None: not yet.
     """
 

@@ -21,7 +21,6 @@ def acceptance(ranks_apart: NDArray[Any], count: int) -> NDArray[np.float64]:
 
     Args:
         ranks_apart: k2 - k1, rank of the proposed mutator less that of the one before; rank 0 is the most successful.
-        count: of mutators.
     """
     return np.asarray(np.minimum(1.0, (1 - 1 / count) ** ranks_apart.astype(np.float64)))
 
