@@ -167,11 +167,7 @@ def apart(target: Callable[..., object], *arguments: object) -> int:
 
 
 def run_whole(golden: Golden, folder: Path, output: Path) -> None:
-    """Make a run folder at ``output``, without a break.
-
-    Raises:
-        RuntimeError: the run failed.
-    """
+    """Make a run folder at ``output``, without a break. RuntimeError if the run failed."""
     if apart(run_golden, golden, folder, output) != 0:
         raise RuntimeError(f"{golden.name} failed.")
 

@@ -69,11 +69,7 @@ def _lines(kept: Path) -> list[dict[str, Any]]:
 
 
 def measure(pair: Pair, condition: str, options: argparse.Namespace) -> dict[str, Any]:
-    """One command in a process of its own.
-
-    Raises:
-        RuntimeError: the command failed.
-    """
+    """One command in a process of its own. RuntimeError if the command failed."""
     output, cache = options.out / "runs" / f"{pair.name}-{condition}", options.out / "caches" / pair.name
     if condition == "cold" and cache.exists():
         raise RuntimeError(f"{cache} is of a measurement that broke off; delete it.")

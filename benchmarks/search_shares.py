@@ -101,11 +101,7 @@ class Parts:
 
 
 def measure(pair: Pair, options: argparse.Namespace) -> dict[str, Any]:
-    """One search.
-
-    Raises:
-        RuntimeError: the command failed.
-    """
+    """One search. RuntimeError if the command failed."""
     output = options.out / "runs" / pair.name
     arguments = command(pair, shlex.split(options.words), budget=options.budget, seed=options.seed, output=output)
     with Parts() as parts:

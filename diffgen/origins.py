@@ -100,11 +100,7 @@ def check_recipes(recipes: Iterable[str], fault: str) -> None:
 
 
 def read_recipe(text: str) -> tuple[Step, ...]:
-    """The steps of what :func:`recipe_text` gave.
-
-    Raises:
-        ValueError: the text is no recipe.
-    """
+    """The steps of what :func:`recipe_text` gave. ValueError if the text is no recipe."""
     if not text:
         return ()
     spaced = re.sub(r" *([,;]) *", r"\1 ", text)

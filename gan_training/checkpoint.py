@@ -17,11 +17,7 @@ from diffgen.runs.opening import check_regular
 
 
 def read_header(path: Path) -> dict[str, Any]:
-    """The header of a checkpoint.
-
-    Raises:
-        UserError: the file cannot be read.
-    """
+    """The header of a checkpoint. UserError if the file cannot be read."""
     return _read(path, weights=False)[0]
 
 
@@ -103,11 +99,7 @@ def save(path: Path, trained: TrainedGan, *, width: int, about: dict[str, Any]) 
 
 
 def load(path: Path, *, device: torch.device | str = "cpu") -> GanCheckpoint:
-    """Read what :func:`save` wrote.
-
-    Raises:
-        UserError: the file is missing, truncated, or not such a checkpoint.
-    """
+    """Read what :func:`save` wrote. UserError if the file is missing, truncated, or not such a checkpoint."""
     try:
         header, tensors = read_tensors(path)
     except (OSError, ValueError) as error:

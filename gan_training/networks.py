@@ -32,11 +32,7 @@ _PARAMETRISED = "parametrizations.weight"
 
 
 def check_count(images: int) -> None:
-    """See that there are real images enough for a GAN to learn from.
-
-    Raises:
-        UserError: there are not.
-    """
+    """See that there are real images enough for a GAN to learn from, or raise UserError."""
     if images < _FEWEST:
         raise UserError(
             f"The data have {images:,} images, and a GAN takes {_FEWEST} at least, or it learns them by heart; give "

@@ -178,11 +178,7 @@ def run_trials(
 
 
 def _begins(study: optuna.Study, space: TuningConfig, turn: RunLock, work: _Work) -> bool:
-    """Run a trial, unless there are as many as asked for.
-
-    Raises:
-        RunError: the storage fails.
-    """
+    """Run a trial, unless there are as many as asked for. RunError if the storage fails."""
     with turn:  # until the trial has begun
         running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
         if len(finished(study)) + len(running) >= space.trials or work.late:

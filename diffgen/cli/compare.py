@@ -176,11 +176,7 @@ def _models(arguments: argparse.Namespace, before: tuple[ModelSpec, ...]) -> tup
 
 
 def check_given(arguments: argparse.Namespace, config: CompareConfig) -> None:
-    """See that there are models and data.
-
-    Raises:
-        UserError: something is missing.
-    """
+    """See that there are models and data. UserError if something is missing."""
     paths = [each.path for each in config.models] or [None, None]
     if None in paths:
         missing = "the second model is" if paths[0] is not None else "the first model is"

@@ -28,11 +28,7 @@ def add_parser(verbs: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the script.
-
-    Raises:
-        UserError: the package that writes it is not installed.
-    """
+    """Print the script. UserError if the package that writes it is not installed."""
     try:
         import shtab
     except ImportError as error:

@@ -39,11 +39,7 @@ def add_triggers(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def need_data(arguments: argparse.Namespace) -> None:
-    """See that the real images are named.
-
-    Raises:
-        UserError: they are not.
-    """
+    """See that the real images are named, or raise UserError."""
     if arguments.data is None:
         raise UserError("The real images are missing; name them with --data (a folder, a zip, or 'digits').")
 

@@ -93,11 +93,7 @@ def add_parser(verbs: Any) -> None:
 
 
 def config_from(arguments: argparse.Namespace) -> TrainGanConfig:
-    """The settings that the options name.
-
-    Raises:
-        UserError: a value that cannot be, or options that do not go together.
-    """
+    """The settings that the options name. UserError for a value that cannot be, or options that do not go together."""
     for option in ("storage", "tune_seconds"):
         if getattr(arguments, option) is not None and arguments.tune is None:
             name = f"--{option.replace('_', '-')}"

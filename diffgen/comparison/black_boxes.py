@@ -228,11 +228,7 @@ class StoredModel:
 def stored_model(
     about: StoredModel, given: Any, *, device: torch.device, batch_size: int, looks_anew: bool
 ) -> BlackBox:
-    """A model of a run; see :meth:`diffgen.comparison.opened_run.OpenedRun.models`.
-
-    Raises:
-        UserError: see there.
-    """
+    """A model of a run; see :meth:`diffgen.comparison.opened_run.OpenedRun.models`. UserError as there."""
     folder, before, consent = about.folder, about.before, about.consent
     entry = folder.manifest["files"][about.role]
     if given is None and entry["path"] is None:

@@ -163,11 +163,7 @@ def newest_usable(folder: RunFolder, progress: Progress) -> tuple[dict[str, Any]
 
 @contextmanager
 def read_state(folder: RunFolder) -> Iterator[None]:
-    """Where something goes on from what a checkpoint says.
-
-    Raises:
-        UserError: it does not say what this version keeps.
-    """
+    """Where something goes on from what a checkpoint says. UserError if it does not say what this version keeps."""
     try:
         yield
     except (KeyError, TypeError, ValueError, IndexError) as error:

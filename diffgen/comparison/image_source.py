@@ -75,11 +75,7 @@ def generator_digests(config: GeneratorConfig) -> dict[str, str]:
 
 
 def check_unchanged(config: GeneratorConfig, folder: RunFolder) -> None:
-    """See that the generator's files are what the run was started with.
-
-    Raises:
-        UserError: one is gone or has changed.
-    """
+    """See that the generator's files are what the run was started with. UserError if one is gone or has changed."""
     before = folder.manifest.get("generator", {})
     for role, digest in generator_digests(config).items():
         if before.get(role) != digest:

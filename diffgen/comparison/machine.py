@@ -75,11 +75,7 @@ def free_large_arrays() -> None:
 
 
 def resolve_batch_size(given: int | None, device: torch.device) -> int:
-    """Images handed to a network at once.
-
-    Raises:
-        UserError: fewer than one.
-    """
+    """Images handed to a network at once. UserError for fewer than one."""
     if given is None:
         return _BATCH_SIZE[device.type]
     if given < 1:

@@ -78,11 +78,7 @@ def settled(
 
 
 def check_config(config: object, kind: type[Any]) -> None:
-    """See that settings are an object of their class.
-
-    Raises:
-        UserError: they are something else.
-    """
+    """See that settings are an object of their class, or raise UserError."""
     if not isinstance(config, kind):
         raise UserError(
             f"config= is a {type(config).__name__}, but it takes a diffgen.{kind.__name__}; give that, or name single "
@@ -104,11 +100,7 @@ def _parts(technique: Any, generator: Any, filters: str | Sequence[Any] | None) 
 
 
 def _with_settings(config: CompareConfig, settings: Any) -> SearchConfig:
-    """The search with the settings of its technique.
-
-    Raises:
-        UserError: they are not of that technique's class.
-    """
+    """The search with the settings of its technique. UserError if they are not of that technique's class."""
     own = technique_class(config.technique).Settings
     if own is None or not isinstance(settings, own):
         has = "has no settings of its own; leave it out" if own is None else f"takes an object of {name_of(own)}"

@@ -106,19 +106,11 @@ class OpenedRun:
         return without_labels(images) if self.config.data_labels == "ignore" else images
 
     def recogniser(self, split: DataSplit, progress: Progress) -> Recogniser | None:
-        """The run's jury; see :func:`diffgen.comparison.jury.stored_jury`.
-
-        Raises:
-            UserError: see there.
-        """
+        """The run's jury; see :func:`diffgen.comparison.jury.stored_jury`. UserError as there."""
         return stored_jury(self.folder, split, self.config, device=self.device, progress=progress)
 
     def source(self, split: DataSplit, context: FamilyContext) -> ImageSource:
-        """What drew the run's images.
-
-        Raises:
-            UserError: another one is in its place, which draws other pictures.
-        """
+        """What drew the run's images. UserError if another one is in its place, which draws other pictures."""
         check_unchanged(self.config.generator, self.folder)
         made = prepare_source(split, self.config, context)
         if (None if made.artifact is None else file_digest(made.artifact)) != self.folder.manifest["gan"]:

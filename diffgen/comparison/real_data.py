@@ -17,11 +17,7 @@ from diffgen.types import ImageSet
 
 
 def load_stored(source: Any, config: ReadingConfig, progress: Progress) -> ImageSet:
-    """Images as settings say that were settled before.
-
-    Raises:
-        UserError: see :func:`diffgen.data.load`.
-    """
+    """Images as settings say that were settled before. UserError as :func:`diffgen.data.load`."""
     return _read(source, Resizer(config.resize, config.fit), config, progress)
 
 

@@ -38,11 +38,7 @@ _DOES: dict[Need, str] = {
 
 
 def needs_of(config: CompareConfig) -> Needs:
-    """What the technique of these settings needs.
-
-    Raises:
-        UserError: there is no such technique.
-    """
+    """What the technique of these settings needs. UserError if there is no such technique."""
     return technique_class(config.technique).needs(config.search)
 
 
@@ -263,11 +259,7 @@ def asks_filters_in_search(config: CompareConfig) -> bool:
 
 
 def check_models(config: CompareConfig, count: int) -> None:
-    """See that the technique can work with so many models.
-
-    Raises:
-        UserError: it cannot.
-    """
+    """See that the technique can work with so many models, or raise UserError."""
     needed = technique_class(config.technique).models
     if needed is not None and needed != count:
         raise UserError(
@@ -281,11 +273,7 @@ def check_models(config: CompareConfig, count: int) -> None:
 
 
 def check_tables(config: CompareConfig, models: Sequence[BlackBox]) -> None:
-    """See that a model that is only a table of answers is asked about no new image.
-
-    Raises:
-        UserError: it would be.
-    """
+    """See that a model that is only a table of answers is asked about no new image, or raise UserError."""
     tables = [role for role, model in zip(roles(models), models, strict=True) if model.is_table]
     if tables and not technique_class(config.technique).asks_known_images:
         one = len(tables) == 1

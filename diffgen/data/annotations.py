@@ -310,11 +310,7 @@ def _are_boxes(tree: FileTree, path: Parts) -> bool:
 
 
 def _yolo_names(tree: FileTree, listed: Sequence[Parts], source: str) -> tuple[str, ...]:
-    """Class names in the first file that has some, or none.
-
-    Raises:
-        UserError: such a file cannot be read.
-    """
+    """Class names in the first file that has some, or none. UserError if such a file cannot be read."""
     for path in sorted(listed, key=lambda each: (each[-1].lower() in _NAME_FILES, len(each))):
         where = f"{'/'.join(path)!r} in {source!r}"
         try:

@@ -108,11 +108,7 @@ class ImageFile:
         self._file.write(bytes(_HEADER))
 
     def add(self, images: UInt8Array) -> None:
-        """Write images, uint8 (n, C, H, W).
-
-        Raises:
-            OSError: the disk is full.
-        """
+        """Write images, uint8 (n, C, H, W). OSError if the disk is full."""
         assert images.shape[1:] == self.shape
         self._file.write(np.ascontiguousarray(images).data)
         self.count += len(images)

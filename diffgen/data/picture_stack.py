@@ -100,11 +100,7 @@ class FilePile:
         return self._file.shape[1], self._file.shape[2]
 
     def add(self, picture: UInt8Array) -> None:
-        """One more, uint8 (H, W) or (H, W, 3).
-
-        Raises:
-            OSError: the disk is full.
-        """
+        """One more, uint8 (H, W) or (H, W, 3). OSError if the disk is full."""
         channels = 3 if picture.ndim == 3 else 1
         self._grey += channels == 1
         if self._file is None:
@@ -114,11 +110,7 @@ class FilePile:
         self._write(self._file, picture)
 
     def again(self, change: Change) -> None:
-        """Change all that are there.
-
-        Raises:
-            OSError: the disk is full.
-        """
+        """Change all that are there. OSError if the disk is full."""
         if self._file is not None:
             self._rewrite(change, self._file.shape[0])
 

@@ -114,11 +114,7 @@ class GreyLevels:
             self._highest = np.maximum(self._highest, pixels.max())
 
     def decide(self) -> None:
-        """Find out what the range of all of them means.
-
-        Raises:
-            UserError: see :func:`to_grey_levels`.
-        """
+        """Find out what the range of all of them means. UserError as :func:`to_grey_levels`."""
         source, lowest, highest = self._source, self._lowest, self._highest
         if self._dtype == np.uint8 or self._dtype.kind == "b":
             return
@@ -194,11 +190,7 @@ class ArrayRows:
         return self.shape[0] * channels * max(math.prod(own), math.prod(size)) > LARGE_BYTES
 
     def batches(self) -> Iterator[np.ndarray[Any, Any]]:
-        """Consecutive rows.
-
-        Raises:
-            UserError: the file ends too early or too late.
-        """
+        """Consecutive rows. UserError if the file ends too early or too late."""
         of_a_row = math.prod(self.shape[1:]) * self.dtype.itemsize
         step = max(1, _BATCH // max(1, of_a_row))
         with self.opened() as stream:

@@ -238,11 +238,7 @@ def resized_image(image: UInt8Array, resizer: Resizer) -> UInt8Array:
 
 
 def checked_size(size: Any) -> Size:
-    """Height and width from a side or both.
-
-    Raises:
-        UserError: they are none from 16 to 1024.
-    """
+    """Height and width from a side or both. UserError if they are none from 16 to 1024."""
     sides = tuple(size) if isinstance(size, tuple | list) else (size, size)
     if len(sides) != 2 or not all(_is_whole(side) and SMALLEST <= side <= LARGEST for side in sides):
         raise UserError(

@@ -36,11 +36,7 @@ class OneCycleAdam:
         self._counts = [torch.tensor(0.0) for _ in self._parameters]
 
     def update(self, loss: torch.Tensor) -> None:
-        """One update of every parameter that ``loss``, a scalar, depends on.
-
-        Raises:
-            ValueError: the cycle is over.
-        """
+        """One update of every parameter that ``loss``, a scalar, depends on. ValueError if the cycle is over."""
         if self._done >= self._steps:
             raise ValueError(f"The cycle of {self._steps} updates is over.")
         for each in self._parameters:

@@ -151,11 +151,7 @@ class GateValues:
     left_out: tuple[bool, bool] = (False, False)
 
     def __getitem__(self, name: str) -> Any:
-        """The measurement of this name, or None.
-
-        Raises:
-            KeyError: none has this name.
-        """
+        """The measurement of this name, or None. KeyError if none has this name."""
         return self.measured[name]
 
     def with_measured(self, more: Mapping[str, Measurement | None]) -> GateValues:

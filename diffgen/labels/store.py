@@ -100,11 +100,7 @@ class LabelStore:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Any]) -> LabelStore:
-        """What :meth:`as_arrays` gave.
-
-        Raises:
-            ValueError: something is missing or of another shape.
-        """
+        """What :meth:`as_arrays` gave. ValueError if something is missing or of another shape."""
         try:
             store = cls(arrays["hashes"], arrays["labels"], arrays["sources"], dict(arrays["about"]))
         except KeyError as error:

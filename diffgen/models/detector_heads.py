@@ -208,11 +208,7 @@ def looks_like_boxes(answer: object, count: int) -> bool:
 
 
 def check_count(outputs: Outputs, count: int, name: str) -> None:
-    """See that a model has answered for every image.
-
-    Raises:
-        UserError: it has not, or gave no tensors.
-    """
+    """See that a model has answered for every image. UserError if it has not, or gave no tensors."""
     if not outputs:
         raise UserError(f"Model {name} gives nothing that boxes can be read from; let it give arrays.")
     parts = {int(match[1]) for key in outputs if (match := _PARTS.fullmatch(key))}

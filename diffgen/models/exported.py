@@ -119,11 +119,7 @@ def _register_quantized(archive: zipfile.ZipFile) -> None:
 
 
 def on_device(program: Any, device: torch.device, name: str) -> Any:
-    """The program with its weights on a device.
-
-    Raises:
-        UserError: it cannot be moved.
-    """
+    """The program with its weights on a device. UserError if it cannot be moved."""
     from torch.export.passes import move_to_device_pass
 
     try:

@@ -235,11 +235,7 @@ class PixelTransform:
 
 
 def grey_levels_only(preprocessing: Preprocessing, name: str) -> Preprocessing:
-    """Pre-processing for a model that takes uint8.
-
-    Raises:
-        UserError: there is a mean or std.
-    """
+    """Pre-processing for a model that takes uint8. UserError if there is a mean or std."""
     if preprocessing.mean or preprocessing.std:
         raise UserError(f"Model {name} takes uint8 images, which a mean or std cannot be applied to; leave them out.")
     # Grey levels are the only thing that it can be meant to get: in [0, 1], bytes could be 0 and 1 only.

@@ -72,11 +72,7 @@ class KerasModel(BlackBox):
 
 
 def _keras(path: Path) -> Any:
-    """Keras, on torch.
-
-    Raises:
-        UserError: it is missing, or was imported before on something else.
-    """
+    """Keras, on torch. UserError if it is missing, or was imported before on something else."""
     if "keras" not in sys.modules:
         os.environ["KERAS_BACKEND"] = "torch"
     try:

@@ -137,11 +137,7 @@ def _declared(metadata: Mapping[str, str]) -> Preprocessing:
 
 
 def open_session(path: Path, threads: int, device: torch.device | None = None) -> Any:
-    """An onnxruntime session.
-
-    Raises:
-        UserError: onnxruntime is missing or cannot read the file.
-    """
+    """An onnxruntime session. UserError if onnxruntime is missing or cannot read the file."""
     try:
         import onnxruntime
     except ImportError as error:

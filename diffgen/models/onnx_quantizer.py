@@ -24,11 +24,7 @@ _QUANTIZED_STARTS = ("QLinear", "QGemm", "QAttention", "MatMulNBits", "MatMulInt
 
 
 def is_quantized(path: Path) -> bool:
-    """Whether a graph computes with integers, or stores its weights as such.
-
-    Raises:
-        UserError: onnx cannot read the file.
-    """
+    """Whether a graph computes with integers, or stores its weights as such. UserError if onnx cannot read the file."""
     import onnx
 
     try:

@@ -31,11 +31,7 @@ def impatient(stop: StopToken) -> Iterator[None]:
 
 
 def leave_the_rest() -> None:
-    """Begin another batch, or not.
-
-    Raises:
-        StoppedBetweenBatches: the search that this thread works for was asked to stop.
-    """
+    """Begin another batch, or not. StoppedBetweenBatches if the search that this thread works for was asked to stop."""
     stop = _stop.get()
     if stop is not None and stop.stopped:
         raise StoppedBetweenBatches("The search was stopped between two batches.")

@@ -24,11 +24,7 @@ _ADDRESS = re.compile(r"(?:ray://)?(?P<host>[^/:\s]+|\[[0-9a-fA-F:]+\]):(?P<port
 
 
 def package() -> Any:
-    """The package, which is imported only here.
-
-    Raises:
-        UserError: it is not installed.
-    """
+    """The package, which is imported only here. UserError if it is not installed."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read when it is imported
     try:
         return import_module("ray")
@@ -50,11 +46,7 @@ def check(address: str) -> None:
 
 
 def connect(ray: Any, address: str, workers: int) -> None:
-    """Join a cluster, or start one.
-
-    Raises:
-        UserError: nothing answers at the address, or a cluster of another version.
-    """
+    """Join a cluster, or start one. UserError if nothing answers at the address, or a cluster of another version."""
     usual: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address != "auto":
         check_answers(address)

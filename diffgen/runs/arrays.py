@@ -50,11 +50,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Any], *, compress: bool = Fals
 
 
 def packed(arrays: Mapping[str, Any]) -> bytes:
-    """The content of the file that :func:`write_arrays` would write.
-
-    Raises:
-        ValueError: an array holds Python objects.
-    """
+    """The content of the file that :func:`write_arrays` would write. ValueError if an array holds Python objects."""
     file = io.BytesIO()
     np.savez(file, **_as_members(arrays))
     return file.getvalue()

@@ -43,11 +43,7 @@ class Artifact:
 
     @property
     def path(self) -> Path:
-        """Its file; the folder exists, the file may not.
-
-        Raises:
-            UserError: the cache folder cannot be made.
-        """
+        """Its file; the folder exists, the file may not. UserError if the cache folder cannot be made."""
         return cache_file(self.kind, dict(self.made_from))
 
     def obtain(
@@ -113,11 +109,7 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], header: Mapping[str, Any] | None = None) -> None:
-    """Write tensors, and JSON values as a header, to a safetensors file.
-
-    Raises:
-        RunError: the file cannot be written.
-    """
+    """Write tensors, and JSON values as a header, to a safetensors file. RunError if the file cannot be written."""
     from safetensors.torch import save_file  # imports torch
 
     own = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}

@@ -225,9 +225,5 @@ class OperatorCurves:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Any]) -> OperatorCurves:
-        """What :meth:`as_arrays` gave.
-
-        Raises:
-            TypeError: something is missing.
-        """
+        """What :meth:`as_arrays` gave. TypeError if something is missing."""
         return cls(**{name: value for name, value in arrays.items() if name != "about"}, **arrays["about"])

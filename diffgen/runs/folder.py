@@ -170,11 +170,7 @@ class RunFolder:
         write_text(self.path / "config.toml", tomli_w.dumps(dict(config)))
 
     def config(self) -> dict[str, Any]:
-        """config.toml as nested values.
-
-        Raises:
-            UserError: missing or damaged.
-        """
+        """config.toml as nested values. UserError if it is missing or damaged."""
         file = self.file("config.toml")
         if not file.exists():
             raise UserError(
@@ -318,11 +314,7 @@ class RunFolder:
         write_arrays(self.file(f"{name}.npz"), arrays, compress=True)
 
     def read_arrays(self, name: str) -> dict[str, Any]:
-        """What :meth:`write_arrays` wrote.
-
-        Raises:
-            UserError: the run did not come to its end, or the file is damaged.
-        """
+        """What :meth:`write_arrays` wrote. UserError if the run did not come to its end, or the file is damaged."""
         file = self.file(f"{name}.npz")
         if not file.is_file():
             raise UserError(
@@ -340,11 +332,7 @@ class RunFolder:
         return self.file(f"{name}.npz").is_file()
 
     def results(self) -> dict[str, Any]:
-        """results.json.
-
-        Raises:
-            UserError: the run did not come to its end, or the file is damaged.
-        """
+        """results.json. UserError if the run did not come to its end, or the file is damaged."""
         file = self.file("results.json")
         if not file.is_file():
             raise UserError(

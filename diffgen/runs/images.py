@@ -61,11 +61,7 @@ class ImageColumn:
         return int(self._ends[-1]) if len(self._ends) else 0
 
     def all(self) -> UInt8Array:
-        """All images, which stay in memory from then on.
-
-        Raises:
-            UserError: a part cannot be read.
-        """
+        """All images, which stay in memory from then on. UserError if a part cannot be read."""
         if self._all is None:
             whole = self._rows is None and len(self._ends) == 1
             vars(self).update(vars(ImageColumn.of(self._read(0) if whole else self.at(np.arange(len(self))))))

@@ -121,11 +121,7 @@ class RunLock:
 
 
 def check_free(folder: Path) -> None:
-    """Say before anything is computed that another process works in a folder; makes nothing.
-
-    Raises:
-        UserError: one does.
-    """
+    """Say before anything is computed that another process works in a folder; makes nothing. UserError if one does."""
     try:
         check_regular(folder / LOCK_NAME, links=False)
     except (FileNotFoundError, NotADirectoryError):

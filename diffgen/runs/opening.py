@@ -85,11 +85,7 @@ def open_in_place(path: Path) -> BinaryIO:
 
 
 def refuse_second_name(found: os.stat_result, path: Path) -> None:
-    """See that a file that is written over has one name only.
-
-    Raises:
-        OSError: it is a hard link.
-    """
+    """See that a file that is written over has one name only. OSError if it is a hard link."""
     if found.st_nlink > 1:
         raise OSError(errno.EMLINK, "it has a second name elsewhere (a hard link)", str(path))
 

@@ -51,11 +51,7 @@ def resolved_output(path: Path) -> Path:
 
 
 def check_writable(path: Path) -> None:
-    """See that something can be made at a path, without making it.
-
-    Raises:
-        OSError: it cannot.
-    """
+    """See that something can be made at a path, without making it, or raise OSError."""
     parent = next(each for each in [path, *path.absolute().parents] if each.exists())
     probe = parent / f".diffgen-{secrets.token_hex(8)}.probe"
     os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600))

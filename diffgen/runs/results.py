@@ -328,11 +328,7 @@ def _table(labels: Int64Array) -> tuple[tuple[int, ...], ...]:
 
 
 def read_results(folder: RunFolder) -> AnyResults:
-    """The figures of a run.
-
-    Raises:
-        UserError: the run did not come to its end, or is damaged.
-    """
+    """The figures of a run. UserError if the run did not come to its end, or is damaged."""
     folder.check_description()
     values = folder.results()
     file = folder.file(_FILE)
@@ -359,11 +355,7 @@ def read_finished(folder: RunFolder) -> RunResults:
 
 
 def write_results(folder: RunFolder, results: AnyResults) -> None:
-    """Write results.json.
-
-    Raises:
-        RunError: the disk is full or the folder cannot be written.
-    """
+    """Write results.json. RunError if the disk is full or the folder cannot be written."""
     write_json(folder.file(_FILE), results.as_json())
 
 

@@ -298,11 +298,7 @@ def _add(
 
 
 def check_shape(store: Store, shape: tuple[int, int, int], path: Path) -> None:
-    """See that the pictures of a store have the shape of the data's.
-
-    Raises:
-        UserError: they have not.
-    """
+    """See that the pictures of a store have the shape of the data's, or raise UserError."""
     if store.image_shape is not None and store.image_shape != shape:
         raise UserError(
             f"The store {path} holds pictures of {'x'.join(map(str, store.image_shape))}, but these are "

@@ -100,11 +100,7 @@ class Verdicts:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Any]) -> Verdicts:
-        """What :meth:`as_arrays` gave.
-
-        Raises:
-            KeyError, TypeError: an array is missing.
-        """
+        """What :meth:`as_arrays` gave. KeyError, TypeError if an array is missing."""
         return cls(**{each.name: arrays[each.name] for each in fields(cls) if each.name in arrays})
 
     @classmethod
@@ -186,11 +182,7 @@ class TriggerTable:
 
     @classmethod
     def from_columns(cls, image_column: ImageColumn, columns: Mapping[str, NDArray[Any]]) -> TriggerTable:
-        """What :meth:`columns` gave, without its images.
-
-        Raises:
-            KeyError: a column is missing.
-        """
+        """What :meth:`columns` gave, without its images. KeyError if a column is missing."""
         must = ("hashes", "probabilities", "divergence", "diversity", "generation", "query")
         may = ("genes", "seeds", "recipes", "classes")
         found: dict[str, Any] = {name: columns[name] for name in (*must, *may) if name in must or name in columns}
@@ -227,11 +219,7 @@ class TriggerTable:
 
     @property
     def images(self) -> UInt8Array:
-        """uint8 (N, C, H, W): all images.
-
-        Raises:
-            UserError: a part of the run cannot be read.
-        """
+        """uint8 (N, C, H, W): all images. UserError if a part of the run cannot be read."""
         return self.image_column.all()
 
     def images_of(self, rows: Int64Array) -> UInt8Array:
@@ -279,11 +267,7 @@ class TriggerTable:
 
     @property
     def known(self) -> Verdicts:
-        """The verdicts.
-
-        Raises:
-            ValueError: there are none yet.
-        """
+        """The verdicts. ValueError if there are none yet."""
         if self.verdicts is None:
             raise ValueError("nobody has judged these triggers yet")
         return self.verdicts

@@ -179,11 +179,7 @@ def _forest_graph(forest: Any, features: int) -> Any:
 
 
 def load_selector(path: str | Path, *, device: torch.device | str = "cpu", batch_size: int = 256) -> Selector:
-    """Read what :func:`save_selector` wrote.
-
-    Raises:
-        UserError: there is no such file, or it holds no selector.
-    """
+    """Read what :func:`save_selector` wrote. UserError if there is no such file, or it holds no selector."""
     import onnx
 
     path = Path(path)

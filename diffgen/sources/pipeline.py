@@ -161,11 +161,7 @@ def _check_shape(folder: Path, about: dict[str, Any], image_shape: tuple[int, in
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """A JSON object.
-
-    Raises:
-        UserError: there is none.
-    """
+    """A JSON object. UserError if there is none."""
     try:
         with path.open("rb") as file:
             found = json.loads(file.read(_SIZE))

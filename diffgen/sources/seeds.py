@@ -187,11 +187,7 @@ class SeedsSettings:
             raise UserError("The source seeds needs an operator; name one under source.seeds.operators.")
 
     def fitting(self, scene: Scene) -> tuple[str, ...]:
-        """The operators that the images of a scene can be changed by.
-
-        Raises:
-            UserError: there is none.
-        """
+        """The operators that the images of a scene can be changed by. UserError if there is none."""
         channels = scene.seeds.shape[1]
         named = usual_operators(channels, grey=scene.grey) if self.operators is None else self.operators
         names = tuple(

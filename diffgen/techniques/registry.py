@@ -44,11 +44,7 @@ def technique_class(technique: str) -> type[Technique]:
 
 
 def make(technique: str, context: TechniqueContext) -> Technique:
-    """The technique of that name, ready to run.
-
-    Raises:
-        UserError: unknown technique.
-    """
+    """The technique of that name, ready to run. UserError for an unknown technique."""
     technique_class(technique)
     given: Any = TECHNIQUES.find(technique)
     made: Technique = given(context)

@@ -191,22 +191,14 @@ def python(models: Sequence[str], data: str, output: str, values: Mapping[str, A
 
 
 def check_settings(values: Mapping[str, Any], lines: Sequence[str]) -> None:
-    """See before anything starts that a comparison can have these settings.
-
-    Raises:
-        UserError: it cannot.
-    """
+    """See before anything starts that a comparison can have these settings, or raise UserError."""
     from diffgen import api
 
     api.load_settings(**layer(values, lines))
 
 
 def check_of_check(values: Mapping[str, Any], lines: Sequence[str]) -> None:
-    """The same for a check and its limits.
-
-    Raises:
-        UserError: they cannot be.
-    """
+    """The same for a check and its limits. UserError if they cannot be."""
     from diffgen import api
     from diffgen.config import applied
 

@@ -151,11 +151,7 @@ class Sheets:
             return api.label_import(self.place.known(run), files, partial=True, force=True, withdrawn=True)
 
     def picture(self, run: str, identifier: str) -> Path:
-        """The file of a picture on the sheet.
-
-        Raises:
-            UserError: there is none.
-        """
+        """The file of a picture on the sheet. UserError if there is none."""
         file = self.folder(run, "pictures", f"{identifier}.png")
         if not _IDENTIFIER.fullmatch(identifier) or not file.is_file():
             raise UserError("There is no such picture on the sheet.")

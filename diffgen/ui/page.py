@@ -88,11 +88,7 @@ def refuse_files(given: Any, uploads: Path) -> None:
 
 
 def held(field: Any, value: Any) -> Any:
-    """A value as a field of the page holds it.
-
-    Raises:
-        UserError: it cannot hold that.
-    """
+    """A value as a field of the page holds it. UserError if it cannot hold that."""
     kinds: set[type[Any]]
     if isinstance(field, gr.Textbox):
         kinds, value = {str}, "" if value is None else value

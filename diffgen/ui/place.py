@@ -65,21 +65,13 @@ class Place:
         return inside(self.runs, HIDDEN, *names)
 
     def run(self, name: str) -> Path:
-        """The folder of a run, by its name.
-
-        Raises:
-            UserError: it is no name of a folder here.
-        """
+        """The folder of a run, by its name. UserError if it is no name of a folder here."""
         if not _NAME.fullmatch(name or "") or ".." in name:
             raise UserError(f"{name[:60]!r} is no name of a run; use letters, digits, dots, dashes and underscores.")
         return self.runs / name
 
     def known(self, name: str) -> Path:
-        """As :meth:`run`, of a run that exists.
-
-        Raises:
-            UserError: there is none of that name.
-        """
+        """As :meth:`run`, of a run that exists. UserError if there is none of that name."""
         folder = self.run(name)
         if folder.is_symlink() or not os.path.isfile(folder / "manifest.json"):
             raise UserError(f"There is no run {name!r} in {self.runs}.")
@@ -199,11 +191,7 @@ class Seen:
             return found
 
     def sight(self, name: str) -> api.SearchSnapshot:
-        """What a search has found until now.
-
-        Raises:
-            UserError: there is no such run, or it is damaged.
-        """
+        """What a search has found until now. UserError if there is no such run, or it is damaged."""
         with self._lock:
             return self._watcher(name).look()
 

@@ -278,11 +278,7 @@ def opened(place: Place, address: Address) -> Iterator[None]:
 
 
 def listen(address: Address) -> socket.socket:
-    """A socket on an address; who comes before all is ready waits there.
-
-    Raises:
-        UserError: the address cannot be used.
-    """
+    """A socket on an address; who comes before all is ready waits there. UserError if the address cannot be used."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -275,11 +275,7 @@ def _offer(view: GateView | None, store: str, pages: Pages) -> Any:
 
 
 def check_words(shared: Shared, given: tuple[Any, ...], values: tuple[Any, ...], more: str) -> tuple[str, list[str]]:
-    """The name of the run, and the words behind ``diffgen check``.
-
-    Raises:
-        UserError: something is missing or cannot be.
-    """
+    """The name of the run, and the words behind ``diffgen check``. UserError if something is missing or cannot be."""
     base, candidate, data, budget, seed, store, name = given
     place = shared.place
     models = [place.given(base, "base"), place.given(candidate, "candidate")]

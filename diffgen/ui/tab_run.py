@@ -59,11 +59,7 @@ class Wish(NamedTuple):
 
 
 def wish(shared: Shared, choices: Choices, values: tuple[Any, ...]) -> Wish:
-    """What the form asks for, checked as far as it can be at once.
-
-    Raises:
-        UserError: it cannot be.
-    """
+    """What the form asks for, checked as far as it can be at once. UserError if it cannot be."""
     models = [shared.place.given(line, "model") for line in (choices.models or "").splitlines() if line.strip()]
     if not 2 <= len(models) <= MAX_MODELS:
         raise UserError(f"A comparison needs 2 to {MAX_MODELS} models, one a line; {len(models)} are given.")

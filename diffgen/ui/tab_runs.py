@@ -140,11 +140,7 @@ def _checked(line: api.RunLine) -> str:
 
 
 def compared(shared: Shared, name: str | None, other: str | None) -> Markup:
-    """Two runs side by side: figures, and the settings in which they differ.
-
-    Raises:
-        UserError: one cannot be read.
-    """
+    """Two runs side by side: figures, and the settings in which they differ. UserError if one cannot be read."""
     if not name or not other:
         return Markup("")
     one, two = (api.describe_run(shared.place.known(each)) for each in (name, other))

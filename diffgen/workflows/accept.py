@@ -109,11 +109,7 @@ def _new_behaviours(
 
 
 def acceptances(store: Store) -> tuple[Acceptance, ...]:
-    """What was measured by the checks that a store has accepted.
-
-    Raises:
-        UserError: a file is damaged.
-    """
+    """What was measured by the checks that a store has accepted. UserError if a file is damaged."""
     found = []
     for file, entry in store.accepted:
         try:

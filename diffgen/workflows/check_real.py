@@ -126,11 +126,7 @@ def seen_by(
     *,
     labels: Int64Array | None = None,
 ) -> Answers:
-    """The answers of base and candidate to images that are no real ones.
-
-    Raises:
-        RunError: a model raised.
-    """
+    """The answers of base and candidate to images that are no real ones. RunError if a model raised."""
     return Answers(
         answers,
         prepared.real.summary.margin,

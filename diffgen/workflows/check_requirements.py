@@ -57,11 +57,7 @@ def check_labels(check: CheckConfig, images: ImageSet, config: CompareConfig) ->
 
 
 def check_variations(config: CheckConfig) -> None:
-    """See that there are variations where a limit is on them.
-
-    Raises:
-        UserError: there are none.
-    """
+    """See that there are variations where a limit is on them, or raise UserError."""
     for option in _limits_that_need("variations", config) if config.variations == 0 else ():
         raise UserError(f"{option} needs variations, but --variations is 0; leave one of them out.")
 
@@ -136,11 +132,7 @@ def check_tables(config: CheckConfig, store: Store, models: Sequence[BlackBox]) 
 
 
 def check_store(store: Store, place: Path, models: Sequence[BlackBox], images: ImageSet) -> None:
-    """See that a store, which has behaviours, is of such images and such classes.
-
-    Raises:
-        UserError: it is not.
-    """
+    """See that a store, which has behaviours, is of such images and such classes, or raise UserError."""
     check_shape(store, images.image_shape, place)
     largest = max(max(each.said) for each in store.behaviours)
     if largest >= models[0].num_classes:
@@ -159,11 +151,7 @@ def check_store(store: Store, place: Path, models: Sequence[BlackBox], images: I
 
 
 def check_jury(config: CheckConfig, jury: PreparedJury) -> None:
-    """See that there is a jury where a limit needs one.
-
-    Raises:
-        UserError: there is none.
-    """
+    """See that there is a jury where a limit needs one, or raise UserError."""
     for option in _limits_that_need("jury", config) if jury.recogniser is None else ():
         raise UserError(
             f"{option} needs a jury that says who is wrong, and there is none ({jury.reason}); give more images, "

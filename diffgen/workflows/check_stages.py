@@ -77,11 +77,7 @@ class Gate:
     # -- before the search ---------------------------------------------------------------------------------------------
 
     def refuse(self, plan: Plan) -> None:
-        """See that what is asked for can be measured with these models and images.
-
-        Raises:
-            UserError: it cannot.
-        """
+        """See that what is asked for can be measured with these models and images, or raise UserError."""
         check_labels(self.config, plan.images, plan.config)
         check_tables(self.config, self.store, plan.models)
         check_outputs(plan.models)

@@ -79,11 +79,7 @@ def compare(
 
 
 def run_stages(plan: Plan) -> CompareResult:
-    """All stages of a comparison, new or gone on with, to its report.
-
-    Raises:
-        UserError, RunError: see :func:`compare`.
-    """
+    """All stages of a comparison, new or gone on with, to its report. UserError, RunError as :func:`compare`."""
     last = plan.config.stop_after
     with stages.before_the_search():
         oracle = None if plan.config.oracle is None else stages.reference_model(plan, plan.config.oracle)

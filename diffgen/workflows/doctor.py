@@ -143,11 +143,7 @@ def _isolation() -> tuple[str, str]:
 
 
 def _requirements() -> list[tuple[str, str | None]]:
-    """Names of what diffgen needs, with the extra that asks for it.
-
-    Raises:
-        UserError: diffgen is not installed.
-    """
+    """Names of what diffgen needs, with the extra that asks for it. UserError if diffgen is not installed."""
     try:
         lines = metadata.requires("diffgen") or []
     except metadata.PackageNotFoundError as error:

@@ -229,11 +229,7 @@ class _Tables:
         self._open.close()
 
     def add(self, columns: Mapping[str, list[Any]]) -> None:
-        """Write further rows; every call has the same columns.
-
-        Raises:
-            OSError: the disk is full.
-        """
+        """Write further rows; every call has the same columns. OSError if the disk is full."""
         first = self._csv is None
         if self._csv is None:
             self._csv = self._open.enter_context((self._folder / _CSV).open("x", encoding="utf-8", newline=""))

@@ -102,11 +102,7 @@ def export_dataset(
 
 
 def _place(dataset: str | Path, name: str, *, force: bool) -> OutputFolder | StoreFolder:
-    """Where the partition is to be.
-
-    Raises:
-        UserError: it cannot be there.
-    """
+    """Where the partition is to be. UserError if it cannot be there."""
     if isinstance(dataset, str) and is_url(dataset):
         return store_folder(f"{dataset.rstrip('/')}/{name}", kind="dataset", force=force, option="--dataset")
     hint = ", or add --force to replace what a run of this name put there"
@@ -127,11 +123,7 @@ def _filled(place: OutputFolder | StoreFolder, progress: Progress) -> Iterator[P
 
 
 def _arrow() -> tuple[Any, Any]:
-    """pyarrow, and its Parquet.
-
-    Raises:
-        UserError: it is not installed.
-    """
+    """pyarrow, and its Parquet. UserError if it is not installed."""
     try:
         return import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError as error:

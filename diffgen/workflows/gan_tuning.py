@@ -45,11 +45,7 @@ _SECONDS_BETWEEN_LOOKS = 0.5
 
 
 def check_workers(workers: int, config: TrainGanConfig) -> None:
-    """See that so many workers can be.
-
-    Raises:
-        UserError: they cannot.
-    """
+    """See that so many workers can be, or raise UserError."""
     if workers < 1:
         raise UserError(f"The number of workers, {workers}, is not positive; give --workers 1 or more.")
     if workers > 1 and not config.tuning.trials:

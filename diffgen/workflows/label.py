@@ -253,11 +253,7 @@ def read_valid_triggers(folder: RunFolder, triggers: TriggerTable | None = None)
 
 
 def read_store(folder: RunFolder, finds: TriggerTable) -> LabelStore:
-    """The labels of a run; empty when it has none.
-
-    Raises:
-        UserError: the file is damaged.
-    """
+    """The labels of a run; empty when it has none. UserError if the file is damaged."""
     if not folder.has_arrays("labels"):
         return LabelStore.empty(finds.hashes.shape[1])
     try:

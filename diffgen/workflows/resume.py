@@ -88,11 +88,7 @@ def _figures_of_done(folder: RunFolder) -> CompareResult | None:
 def resumed_plan(
     folder: RunFolder, given: Sequence[Any], *, data: Any, options: Sequence[ModelSpec], progress: Progress
 ) -> Iterator[Plan]:
-    """The plan of a run that is not done, whose lock the caller holds.
-
-    Raises:
-        UserError: see :func:`resume`.
-    """
+    """The plan of a run that is not done, whose lock the caller holds. UserError as :func:`resume`."""
     run = OpenedRun(folder)
     models = run.models(given, options=options, looks_anew=True)
     images = run.data(data, purpose="resume it", progress=progress)

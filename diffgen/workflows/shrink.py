@@ -187,11 +187,7 @@ def _source_and_filters(run: OpenedRun, images: ImageSet, progress: Progress) ->
 
 
 def check_drawn_again(source: Source, chosen: TriggerTable, *, batch_size: int, path: Path) -> None:
-    """See that a source draws the triggers that it drew in the run.
-
-    Raises:
-        UserError: it draws other pictures.
-    """
+    """See that a source draws the triggers that it drew in the run. UserError if it draws other pictures."""
     if chosen.genes is None or len(chosen) == 0:
         return
     drawn = [source.draw(genes).cpu().numpy() for genes in torch.from_numpy(chosen.genes).split(batch_size)]

@@ -83,11 +83,7 @@ def warnings_of(run: Path) -> tuple[str, ...]:
 
 
 def write_table(outcomes: Sequence[Outcome], folder: Path) -> Path:
-    """Write table.csv and report.html of a sweep; gives the path of the page.
-
-    Raises:
-        RunError: the disk is full.
-    """
+    """Write table.csv and report.html of a sweep; gives the path of the page. RunError if the disk is full."""
     names = [each.name for each in fields(Outcome)]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -60,11 +60,7 @@ class Cell:
         return f"{self.pair}-{self.technique}-{self.budget.replace(',', '+')}-{self.seed}"
 
     def config(self) -> CompareConfig:
-        """All settings.
-
-        Raises:
-            UserError: a value that cannot be.
-        """
+        """All settings. UserError for a value that cannot be."""
         file = merged(self.settings, {"technique": self.technique})
         config, _, _ = settle(CompareConfig(), file, {"seed": self.seed, "budget": self.budget})
         return config

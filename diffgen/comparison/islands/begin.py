@@ -22,11 +22,7 @@ _THRESHOLDS_APART = 0.05  # of each other; rounding is far below
 
 
 def check_islands(config: CompareConfig) -> None:
-    """See that a search with these settings can run on islands.
-
-    Raises:
-        UserError: it cannot.
-    """
+    """See that a search with these settings can run on islands, or raise UserError."""
     islands = config.islands
     if islands.used and config.budget.queries is not None and config.budget.queries < islands.workers:
         raise UserError(
@@ -91,11 +87,7 @@ def make_pool(prepared: Prepared) -> tuple[Pool, Any]:
 
 
 def _check_sendable(given: Objects) -> None:
-    """See that everything that was given as an object can go to another process.
-
-    Raises:
-        UserError: something cannot.
-    """
+    """See that everything that was given as an object can go to another process, or raise UserError."""
     own, models = given.extensions, given.models
     parts = [(f"Model {role}", each) for role, each in zip(roles(models), models, strict=True)]
     parts += [("The technique", own.technique), ("The generator", own.generator), ("The filters", own.filters)]

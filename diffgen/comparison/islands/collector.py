@@ -252,11 +252,7 @@ class Collector:
 
 
 def _cut(column: NDArray[Any], lengths: list[int]) -> list[NDArray[Any]]:
-    """The pieces of one after the other.
-
-    Raises:
-        ValueError: they are not as long together.
-    """
+    """The pieces of one after the other. ValueError if they are not as long together."""
     ends = np.cumsum(lengths)
     if ends[-1] != len(column):
         raise ValueError("the pieces of a checkpoint are not as long as they should be")

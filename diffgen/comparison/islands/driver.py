@@ -316,11 +316,7 @@ class Driver:
         self._give_up(number, f"broke off {attempts} times in a row", text, anew=not event.died)
 
     def _give_up(self, number: int, what: str, why: str, *, anew: bool) -> None:
-        """Let the others go on without an island, until they have ended.
-
-        Raises:
-            RunError: there are no others.
-        """
+        """Let the others go on without an island, until they have ended. RunError if there are no others."""
         collector, config, warn = self.evaluator, self._prepared.config, self._prepared.progress.warn
         island = collector.islands[number]
         share = config_of(config, number, len(collector.islands)).budget.queries

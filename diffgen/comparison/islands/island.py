@@ -173,11 +173,7 @@ class Island:
             self._loop.start(queries=begin.queries, seconds=begin.seconds)
 
     def epoch(self, epoch: Epoch) -> Report | None:
-        """Search for an epoch; None where the search has ended before.
-
-        Raises:
-            RunError: a model failed.
-        """
+        """Search for an epoch; None where the search has ended before. RunError if a model failed."""
         if self._ended:
             return None
         with self._at_work():

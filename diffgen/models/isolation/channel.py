@@ -34,11 +34,7 @@ class Gone(Exception):
 
 
 def send(connection: socket.socket, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
-    """Send one message.
-
-    Raises:
-        Gone: nobody is there to read it.
-    """
+    """Send one message. Gone if nobody is there to read it."""
     content = json.dumps(message).encode()
     try:
         head = _LENGTH.pack(len(content)) + content[:_PIECE]
@@ -79,11 +75,7 @@ def receive_with_descriptors(connection: socket.socket) -> tuple[dict[str, Any],
 
 
 def parsed(content: bytes) -> dict[str, Any]:
-    """The message in some bytes.
-
-    Raises:
-        ProtocolError: there is none.
-    """
+    """The message in some bytes. ProtocolError if there is none."""
     try:
         message = json.loads(content)
     except (ValueError, RecursionError) as error:

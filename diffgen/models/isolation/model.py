@@ -129,11 +129,7 @@ class Said:
             return Preprocessing()
 
     def sides(self, key: str) -> list[int | None] | None:
-        """Sides of an input, None for open ones.
-
-        Raises:
-            UserError: they cannot be.
-        """
+        """Sides of an input, None for open ones. UserError if they cannot be."""
         value = self._values.get(key)
         if value is None:
             return None

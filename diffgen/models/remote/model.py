@@ -178,11 +178,7 @@ class RemoteModel(BlackBox):
         return answer  # of _read
 
     def _pixels(self, batch: torch.Tensor) -> np.ndarray[Any, Any]:
-        """The batch as it is sent.
-
-        Raises:
-            UserError: the model declares another shape.
-        """
+        """The batch as it is sent. UserError if the model declares another shape."""
         pixels = batch.numpy().astype(INPUTS[self._input.datatype], copy=False)
         wanted, sides = self._input.shape[1:], pixels.shape[1:]
         if len(wanted) != len(sides) or any(want not in (side, -1) for want, side in zip(wanted, sides, strict=True)):

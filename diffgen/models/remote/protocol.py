@@ -66,11 +66,7 @@ class Metadata:
 
 
 def read_metadata(body: bytes) -> Metadata:
-    """The answer to ``GET v2/models/NAME``.
-
-    Raises:
-        Garbled: it is no such answer.
-    """
+    """The answer to ``GET v2/models/NAME``. Garbled if it is no such answer."""
     value = read_object(body)
     try:
         return Metadata(
@@ -85,11 +81,7 @@ def read_metadata(body: bytes) -> Metadata:
 
 
 def read_object(body: bytes) -> dict[str, Any]:
-    """A JSON object.
-
-    Raises:
-        Garbled: the body is not a JSON object.
-    """
+    """A JSON object. Garbled if the body is not a JSON object."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError) as error:  # bytes that are no UTF-8 are a ValueError too

@@ -105,11 +105,7 @@ class RemoteStore(AnswerStore):
         return _stacked(known, keys)
 
     def spend(self, images: int) -> None:
-        """Count images before they are sent.
-
-        Raises:
-            ServiceError: they are more than may be sent.
-        """
+        """Count images before they are sent. ServiceError if they are more than may be sent."""
         if self._budget is not None and self.images_sent + images > self._budget:
             raise ServiceError(
                 f"The query budget of {self._budget:,} images of model {self._name} is spent ({self.images_sent:,} "

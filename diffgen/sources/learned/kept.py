@@ -183,11 +183,7 @@ def _made_from(recipe: Recipe, split: DataSplit, device: torch.device) -> dict[s
 
 
 def _read(file: Path, recipe: Recipe, networks: dict[str, nn.Module], device: torch.device) -> Kept:
-    """Read a file into the networks.
-
-    Raises:
-        UserError: it cannot be read.
-    """
+    """Read a file into the networks. UserError if it cannot be read."""
     what = _capital(recipe.plan.what)
     try:
         header, tensors = read_tensors(file)

@@ -99,11 +99,7 @@ class Interpolation(LatentTechnique):
         return self._round is None and self._all_visited
 
     def begin(self) -> Round:
-        """The next visits.
-
-        Raises:
-            RunError: the scorer has let nothing pass for many rounds.
-        """
+        """The next visits. RunError if the scorer has let nothing pass for many rounds."""
         places: list[int] = []
         others: list[Int64Array] = [np.empty(0, dtype=np.int64)]
         made = 0

@@ -120,11 +120,7 @@ class Corpus:
         return {**columns, "added": added, "recipes": list(self._recipes), "banned": self.banned}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take back what :meth:`state` gave.
-
-        Raises:
-            ValueError: it was made for other real images.
-        """
+        """Take back what :meth:`state` gave. ValueError if it was made for other real images."""
         self.columns = {name: np.asarray(state[f"corpus_{name}"], dtype=kind) for name, kind in _COLUMNS.items()}
         self._added = list(state["added"])
         self._recipes = list(state["recipes"])
