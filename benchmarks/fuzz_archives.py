@@ -15,11 +15,7 @@ Members = list[tuple[str, bytes]]
 
 @dataclass(frozen=True)
 class Target:
-    """What must not be touched.
-
-    Attributes:
-        port: on 127.0.0.1, that attacks call.
-    """
+    """What must not be touched; ``port`` is one of 127.0.0.1."""
 
     file: str
     port: int

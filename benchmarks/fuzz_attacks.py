@@ -18,11 +18,7 @@ from benchmarks.fuzz_scripts import in_code
 
 
 def hostile(content: bytes, target: Target, rng: random.Random, *, exported: bool) -> bytes:
-    """A hostile copy of a sound archive.
-
-    Args:
-        exported: it is a torch.export program, not TorchScript.
-    """
+    """A hostile copy of a sound archive: of a torch.export program (``exported``), or of TorchScript."""
     members = members_of(content)
     attacks = _EXPORTED if exported else _TORCHSCRIPT
     for _ in range(rng.choice((1, 1, 1, 2, 3))):

@@ -47,11 +47,7 @@ _GREYS = Preprocessing(scale="0..255")
 
 @dataclass(frozen=True)
 class Case:
-    """One check.
-
-    Attributes:
-        settings: of the comparison, besides budget and seed.
-    """
+    """One check; ``settings`` are the comparison's, besides budget and seed."""
 
     name: str
     base: Path

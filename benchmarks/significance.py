@@ -42,11 +42,7 @@ def a12(first: ArrayLike, second: ArrayLike) -> float:
 
 
 def mann_whitney(first: ArrayLike, second: ArrayLike) -> Comparison:
-    """Mann and Whitney's U test of independent runs, two-sided.
-
-    Args:
-        first, second: at least one figure each.
-    """
+    """Mann and Whitney's U test of independent runs, at least one figure of each way, two-sided."""
     from scipy.stats import mannwhitneyu
 
     found = mannwhitneyu(first, second, alternative="two-sided")

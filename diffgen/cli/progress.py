@@ -46,11 +46,7 @@ class Bars(Progress):
 
 
 class TerminalListener:
-    """Shows events to people (a terminal) or in a log (anything else).
-
-    Args:
-        quiet: warnings only.
-    """
+    """Shows events to people (a terminal) or in a log (anything else); when ``quiet`` warnings alone."""
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
         self._quiet = quiet

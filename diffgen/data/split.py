@@ -24,11 +24,7 @@ def split_rows(count: int, config: SplitConfig) -> tuple[torch.Tensor, torch.Ten
 
 @dataclass(frozen=True)
 class DataSplit:
-    """Real images, and which of them nothing is trained on.
-
-    Attributes:
-        config: decides which are held out.
-    """
+    """Real images, and which of them nothing is trained on, as ``config`` says."""
 
     data: ImageSet
     config: SplitConfig

@@ -10,14 +10,14 @@ from typing import ClassVar, Self
 import numpy as np
 
 from diffgen.gate.average_precision import drop_interval, mean_average_precision
-from diffgen.gate.measurements import Share, percent, points
+from diffgen.gate.measurements import OnThese, Share, percent, points
 from diffgen.metrics.intervals import clustered_interval, reach_of_mean
 from diffgen.tasks.detection import GAINED, LOST, MOVED, NONE, RENAMED, VALUES, Detection
 from diffgen.types import Float32Array, Int64Array
 
 
 @dataclass(frozen=True)
-class ClusteredRate(Share):
+class ClusteredRate(OnThese):
     """``count`` of ``of`` things, which lie in ``pictures`` of ``among`` pictures.
 
     Attributes:
@@ -47,10 +47,6 @@ class ClusteredRate(Share):
         """0 for nothing."""
         return self.count / self.of if self.of else 0.0
 
-    def interval_on(self, of: int) -> tuple[float, float]:
-        """Those on the things that there are: what more of them would show depends on their pictures."""
-        return self.low, self.high
-
     @property
     def text(self) -> str:
         return (
@@ -66,7 +62,7 @@ class BoxRate(ClusteredRate):
 
 
 @dataclass(frozen=True)
-class PrecisionDrop(Share):
+class PrecisionDrop(OnThese):
     """By how much the mean average precision of the candidate is lower, on ``of`` pictures with known boxes.
 
     Attributes:
@@ -89,17 +85,13 @@ class PrecisionDrop(Share):
     def share(self) -> float:
         return self.base - self.candidate
 
-    def interval_on(self, of: int) -> tuple[float, float]:
-        """Those on the pictures that there are."""
-        return self.low, self.high
-
     @property
     def text(self) -> str:
         return f"{points(self.share)} ({self.measure} {100 * self.base:.1f}, now {100 * self.candidate:.1f})"
 
 
 @dataclass(frozen=True)
-class ErrorRise(Share):
+class ErrorRise(OnThese):
     """How many more mistakes the candidate makes at the threshold, of ``of`` that the base can be right or wrong about.
 
     These are the boxes that it reports and the objects that it misses. A box that is no object is one mistake, and so
@@ -123,10 +115,6 @@ class ErrorRise(Share):
     @property
     def share(self) -> float:
         return (self.candidate - self.base) / self.of if self.of else 0.0
-
-    def interval_on(self, of: int) -> tuple[float, float]:
-        """Those on the boxes that there are."""
-        return self.low, self.high
 
     @property
     def text(self) -> str:

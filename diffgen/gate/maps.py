@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from diffgen.gate.average_precision import drawn, drop_interval
 from diffgen.gate.boxes import ClusteredRate, PrecisionDrop
-from diffgen.gate.measurements import Share
+from diffgen.gate.measurements import OnThese
 from diffgen.metrics.intervals import reach_of_mean
 from diffgen.tasks.segmentation import Differences
 from diffgen.types import Int64Array
@@ -30,7 +30,7 @@ class ClassRate(ClusteredRate):
 
 
 @dataclass(frozen=True)
-class MapDistance(Share):
+class MapDistance(OnThese):
     """1 less the mean IoU of both maps of a picture, on average over ``of`` pictures.
 
     Attributes:
@@ -51,10 +51,6 @@ class MapDistance(Share):
     @property
     def share(self) -> float:
         return self.distance
-
-    def interval_on(self, of: int) -> tuple[float, float]:
-        """That on the pictures that there are."""
-        return self.low, self.high
 
     @property
     def text(self) -> str:

@@ -124,6 +124,16 @@ class Share(Measurement):
         return {**super().as_dict(), "share": self.share, "low": low, "high": high}
 
 
+class OnThese(Share):
+    """A share whose interval is known on the images that there are: what more of them would show is not."""
+
+    low: float
+    high: float
+
+    def interval_on(self, of: int) -> tuple[float, float]:
+        return self.low, self.high
+
+
 @dataclass(frozen=True)
 class Rate(Share):
     """``count`` of ``of`` images, with the exact interval of the share, 0..1.
@@ -270,7 +280,7 @@ def _grown(of: int, seen: int, first: int, second: int) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class CalibrationRise(Share):
+class CalibrationRise(OnThese):
     """Expected calibration error of the candidate less that of the base, on the same ``of`` labelled images; -1..1.
 
     Attributes:
@@ -290,10 +300,6 @@ class CalibrationRise(Share):
     @property
     def share(self) -> float:
         return self.candidate - self.base
-
-    def interval_on(self, of: int) -> tuple[float, float]:
-        """Those on the images that there are: what more of them would show is not known."""
-        return self.low, self.high
 
     @property
     def text(self) -> str:

@@ -18,7 +18,7 @@ from diffgen.gate.answers import Answers
 from diffgen.gate.boxes import BoxAnswers, BoxRate, BoxShift, ErrorRise, PrecisionDrop
 from diffgen.gate.maps import ClassRate, IouDrop, MapAnswers, MapDistance, PixelRate
 from diffgen.gate.measurements import Measurement
-from diffgen.gate.rules import Condition, Criterion
+from diffgen.gate.rules import Condition, Criterion, Rule
 from diffgen.gate.values import GateValues
 
 
@@ -94,19 +94,20 @@ def _of_maps() -> Iterator[Criterion]:
     yield Criterion("map_distance", "mean IoU of both maps", MapDistance, measured(MapAnswers.distance))
 
 
-def _of_segmentation(criterion: Criterion, values: GateValues, limits: Limits) -> Iterator[Condition]:
-    if values["changed_pixels"] is not None:
-        yield from rules.limited(criterion, values, limits)
-    elif criterion.own_limit(limits) is not None:
-        yield rules.missing(criterion.name, f"{criterion.own_limit(limits):g}", "the models give no maps of classes")
+def _measured_on(name: str, lack: str) -> Rule:
+    """As :func:`diffgen.gate.rules.limited`; where not even the value ``name`` was measured, ``lack`` says why."""
+
+    def rule(criterion: Criterion, values: GateValues, limits: Limits) -> Iterator[Condition]:
+        if values[name] is not None:
+            yield from rules.limited(criterion, values, limits)
+        elif criterion.own_limit(limits) is not None:
+            yield rules.missing(criterion.name, f"{criterion.own_limit(limits):g}", lack)
+
+    return rule
 
 
-def _of_detectors(criterion: Criterion, values: GateValues, limits: Limits) -> Iterator[Condition]:
-    if values["lost_boxes"] is None:
-        if criterion.own_limit(limits) is not None:
-            yield rules.missing(criterion.name, f"{criterion.own_limit(limits):g}", "the models are no detectors")
-    else:
-        yield from rules.limited(criterion, values, limits)
+_of_segmentation = _measured_on("changed_pixels", "the models give no maps of classes")
+_of_detectors = _measured_on("lost_boxes", "the models are no detectors")
 
 
 def _boxes(criterion: Criterion, values: GateValues, limits: Limits) -> Iterator[Condition]:

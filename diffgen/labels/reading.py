@@ -149,11 +149,7 @@ class Agreement:
 
 
 def merge(annotations: Int64Array) -> Agreement:
-    """Majority of what annotators say.
-
-    Args:
-        annotations: int64 (M, N), ``UNLABELLED`` where an annotator said nothing.
-    """
+    """Majority of what annotators say, int64 (M, N), ``UNLABELLED`` where one said nothing."""
     labels = np.full(annotations.shape[1], UNLABELLED, dtype=np.int64)
     ties = unanimous = 0
     for column, votes in enumerate(annotations.T.tolist()):

@@ -40,11 +40,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Ended:
-    """A call is over; its process is gone.
-
-    Attributes:
-        failure: what it failed of, or None.
-    """
+    """A call is over; its process is gone. What it failed of, or None."""
 
     failure: Failed | None = None
 

@@ -345,11 +345,7 @@ def display_size(image: UInt8Array, target: int) -> tuple[int, int]:
 
 
 class PictureBudget:
-    """Hands out data URIs until ``limit`` bytes are used up; what comes later gets None.
-
-    Attributes:
-        left: bytes.
-    """
+    """Hands out data URIs until ``limit`` bytes are used up; what comes later gets None."""
 
     def __init__(self, limit: int) -> None:
         self.left = limit

@@ -16,7 +16,6 @@ from diffgen.config import CompareConfig
 from diffgen.config.schema import Maybe, setting, settings
 from diffgen.data.split import DataSplit
 from diffgen.gan_training.networks import to_uint8, to_unit
-from diffgen.gan_training.trainer import autocast, has_bfloat16
 from diffgen.numerics import seeded
 from diffgen.origins import Origins, Step, recipe_text
 from diffgen.parts import Needs
@@ -26,6 +25,7 @@ from diffgen.sources.draws import Draws
 from diffgen.sources.learned.codes import NORMAL_BOUND, Codes
 from diffgen.sources.learned.kept import LearnedFamily, Recipe, obtain, planned
 from diffgen.sources.learned.networks import in_equal_parts
+from diffgen.sources.learned.training import OneNetwork
 from diffgen.sources.operators import ImageRows
 from diffgen.sources.space import Genes, LatentLayout, Mutating, WithCategories
 from diffgen.types import Int64Array, UInt8Array
@@ -34,11 +34,7 @@ _OTHER_SEED = 0.5  # share of what is mutated that gets another seed
 
 
 class SeedsAndNoise(WithCategories):
-    """Noise from N(0, 1), then the row of the seed.
-
-    Args:
-        rows: number of seeds.
-    """
+    """Noise from N(0, 1), then which of the ``rows`` is the seed."""
 
     real = True
 
@@ -174,46 +170,33 @@ def restored(denoiser: Restoring, noisy: torch.Tensor, levels: Sequence[float]) 
     return noisy
 
 
-class DenoisingLesson:
-    """See :class:`diffgen.sources.learned.training.Lesson`.
-
-    Args:
-        denoiser: to be trained, on ``device``.
-        device: where it is.
-    """
+class DenoisingLesson(OneNetwork[Denoiser]):
+    """See :class:`diffgen.sources.learned.training.Lesson`."""
 
     def __init__(self, denoiser: Denoiser, *, device: torch.device) -> None:
-        # channels last: convolutions are quicker so
-        self._denoiser = denoiser.to(memory_format=torch.channels_last)
-        self.networks: dict[str, nn.Module] = {"denoiser": self._denoiser}
-        self.optimisers = {"denoiser": torch.optim.Adam(denoiser.parameters(), lr=_LEARNING_RATE)}
-        self._device = device
-        self._half = has_bfloat16(device)
+        super().__init__("denoiser", denoiser, rate=_LEARNING_RATE, most_gradient=_MOST_GRADIENT, device=device)
 
     def update(self, images: torch.Tensor, rng: torch.Generator) -> dict[str, torch.Tensor]:
         """One step down the pre-conditioned error, for noise of every strength."""
         pixels = to_unit(images)
         low, high = math.log(_LEAST_NOISE), math.log(_MOST_NOISE)
-        deviation = (low + (high - low) * torch.rand(len(images), generator=rng)).exp().to(self._device)
-        noise = torch.randn(pixels.shape, generator=rng).to(self._device)
+        deviation = (low + (high - low) * torch.rand(len(images), generator=rng)).exp().to(self.device)
+        noise = torch.randn(pixels.shape, generator=rng).to(self.device)
         spread = deviation[:, None, None, None]
         noisy = pixels + spread * noise
-        with autocast(self._device, enabled=self._half):
-            clean = self._denoiser(noisy, deviation)
+        with self.autocast():
+            clean = self.network(noisy, deviation)
         weight = (spread.square() + _REAL_DEVIATION**2) / (spread * _REAL_DEVIATION).square()
         loss = (weight * (clean - pixels).square()).mean()
-        self.optimisers["denoiser"].zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_(self._denoiser.parameters(), _MOST_GRADIENT)
-        self.optimisers["denoiser"].step()
+        self.descend(loss)
         return {"loss": loss.detach()}
 
     def error(self, images: torch.Tensor) -> float:
         """Mean square of the difference in [-1, 1] between images and what is restored of them in one step."""
-        pixels = to_unit(images.to(self._device))
-        noise = torch.randn(pixels.shape, generator=torch.Generator().manual_seed(0)).to(self._device)
-        with autocast(self._device, enabled=self._half):
-            clean = self._denoiser.clean(pixels + _MEASURED_NOISE * noise, _MEASURED_NOISE)
+        pixels = to_unit(images.to(self.device))
+        noise = torch.randn(pixels.shape, generator=torch.Generator().manual_seed(0)).to(self.device)
+        with self.autocast():
+            clean = self.network.clean(pixels + _MEASURED_NOISE * noise, _MEASURED_NOISE)
         return float((clean.clamp(-1, 1) - pixels).square().mean())
 
 

@@ -86,11 +86,7 @@ def polynomial_mutation(
 
 
 class GeneOperators(Protocol):
-    """What a search does to genes, float64 tensors.
-
-    Attributes:
-        device: where they lie.
-    """
+    """What a search does to genes, float64 tensors that lie on ``device``."""
 
     device: torch.device
 
@@ -126,11 +122,7 @@ def gene_operators(space: Space, device: torch.device) -> GeneOperators:
 
 
 class SpaceOperators:
-    """Those of the space itself, on the processor.
-
-    Args:
-        space: of the genes.
-    """
+    """Those of the space itself, on the processor."""
 
     device = torch.device("cpu")
 

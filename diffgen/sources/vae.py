@@ -12,7 +12,6 @@ from diffgen.config import CompareConfig
 from diffgen.config.schema import Maybe, setting, settings
 from diffgen.data.split import DataSplit
 from diffgen.gan_training.networks import to_unit
-from diffgen.gan_training.trainer import autocast, has_bfloat16
 from diffgen.numerics import seeded
 from diffgen.sources.base import FamilyContext, ImageSource
 from diffgen.sources.learned.codes import Codes, CodesSource, known_codes
@@ -24,6 +23,7 @@ from diffgen.sources.learned.networks import (
     SpatialEncoder,
     map_sides,
 )
+from diffgen.sources.learned.training import OneNetwork
 
 _HIDDEN = 1_024  # values of the hidden layer of dense networks; SINVAD has 1,600
 _WIDTH = 128  # channels of the widest map of spatial ones
@@ -75,52 +75,38 @@ class VariationalCoder(nn.Module):
         return values if self.spatial else values.sigmoid() * 2 - 1
 
 
-class VariationalLesson:
-    """See :class:`diffgen.sources.learned.training.Lesson`.
-
-    Args:
-        coder: to be trained, on ``device``.
-        device: where it is.
-    """
+class VariationalLesson(OneNetwork[VariationalCoder]):
+    """See :class:`diffgen.sources.learned.training.Lesson`."""
 
     def __init__(self, coder: VariationalCoder, *, device: torch.device) -> None:
-        # channels last: convolutions are quicker so
-        self.coder = coder.to(memory_format=torch.channels_last)
-        self.networks: dict[str, nn.Module] = {"coder": self.coder}
-        self.optimisers = {"coder": torch.optim.Adam(coder.parameters(), lr=_LEARNING_RATE)}
-        self._device = device
-        self._half = has_bfloat16(device)
+        super().__init__("coder", coder, rate=_LEARNING_RATE, most_gradient=_MOST_GRADIENT, device=device)
 
     def update(self, images: torch.Tensor, rng: torch.Generator) -> dict[str, torch.Tensor]:
         """One step up the evidence lower bound; losses are in nats per image."""
         pixels = to_unit(images)
-        with autocast(self._device, enabled=self._half):
-            mean, log_variance = self.coder.distribution(pixels)
-            noise = torch.randn(mean.shape, generator=rng).to(self._device)
-            values = self.coder.drawn(mean + noise * (log_variance / 2).exp())
+        with self.autocast():
+            mean, log_variance = self.network.distribution(pixels)
+            noise = torch.randn(mean.shape, generator=rng).to(self.device)
+            values = self.network.drawn(mean + noise * (log_variance / 2).exp())
         divergence = 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).sum() / len(images)
         likelihood = self._unlikelihood(values, pixels)
         loss = likelihood + divergence
-        optimiser = self.optimisers["coder"]
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_(self.coder.parameters(), _MOST_GRADIENT)
-        optimiser.step()
+        self.descend(loss)
         return {"loss": loss.detach(), "divergence": divergence.detach()}
 
     def _unlikelihood(self, values: torch.Tensor, pixels: torch.Tensor) -> torch.Tensor:
         """Negative logarithm of the pixels' likelihood in nats per image, but for a constant."""
         count = pixels[0].numel()
-        if self.coder.spatial:
+        if self.network.spatial:
             return count / 2 * torch.log((values - pixels).square().mean() + _LEAST_ERROR)
         target = (pixels + 1) / 2
         return F.binary_cross_entropy_with_logits(values, target, reduction="sum") / len(pixels)
 
     def error(self, images: torch.Tensor) -> float:
         """Mean square of the difference in [-1, 1] between images and what is drawn from their mean codes."""
-        pixels = to_unit(images.to(self._device))
-        with autocast(self._device, enabled=self._half):
-            drawn = self.coder.pixels(self.coder.genes(pixels))
+        pixels = to_unit(images.to(self.device))
+        with self.autocast():
+            drawn = self.network.pixels(self.network.genes(pixels))
         return float((drawn.float().clamp(-1, 1) - pixels).square().mean())
 
 

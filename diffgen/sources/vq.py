@@ -13,13 +13,13 @@ from diffgen.config import CompareConfig
 from diffgen.config.schema import Many, Maybe, SettingError, setting, settings
 from diffgen.data.split import DataSplit
 from diffgen.gan_training.networks import to_unit
-from diffgen.gan_training.trainer import autocast, has_bfloat16
 from diffgen.numerics import seeded
 from diffgen.parts import Needs
 from diffgen.sources.base import FamilyContext, ImageSource
 from diffgen.sources.learned.codes import Codes, CodesSource, known_codes
 from diffgen.sources.learned.kept import LearnedFamily, Recipe, obtain, planned
 from diffgen.sources.learned.networks import SpatialDecoder, SpatialEncoder, in_equal_parts, map_sides
+from diffgen.sources.learned.training import OneNetwork
 
 _WIDTH = 128  # channels of the widest map
 _LEARNING_RATE = 1e-3
@@ -94,37 +94,22 @@ class QuantisedCoder(nn.Module):
         return self.drawn(self.rounded(genes.reshape(len(genes), *self.map)))
 
 
-class QuantisedLesson:
-    """See :class:`diffgen.sources.learned.training.Lesson`.
-
-    Args:
-        coder: to be trained, on ``device``.
-        device: where it is.
-    """
+class QuantisedLesson(OneNetwork[QuantisedCoder]):
+    """See :class:`diffgen.sources.learned.training.Lesson`."""
 
     def __init__(self, coder: QuantisedCoder, *, device: torch.device) -> None:
-        # channels last: convolutions are quicker so
-        self.coder = coder.to(memory_format=torch.channels_last)
-        self.networks: dict[str, nn.Module] = {"coder": self.coder}
-        self.optimisers: dict[str, torch.optim.Optimizer] = {
-            "coder": torch.optim.Adam(coder.parameters(), lr=_LEARNING_RATE)
-        }
-        self.device = device
-        self.half = has_bfloat16(device)
+        super().__init__("coder", coder, rate=_LEARNING_RATE, most_gradient=_MOST_GRADIENT, device=device)
 
     def update(self, images: torch.Tensor, rng: torch.Generator) -> dict[str, torch.Tensor]:
         """One step down the mean square of the difference in [-1, 1]."""
         pixels = to_unit(images)
-        with autocast(self.device, enabled=self.half):
-            codes = self.coder.codes(pixels)
-            drawn = self.coder.drawn(self.coder.rounded(codes))
+        with self.autocast():
+            codes = self.network.codes(pixels)
+            drawn = self.network.drawn(self.network.rounded(codes))
         error = F.mse_loss(drawn, pixels)
         extra = self.beside(pixels, codes, rng)
-        self.optimisers["coder"].zero_grad(set_to_none=True)
-        (error + sum(extra.values(), torch.zeros((), device=self.device))).backward()
-        nn.utils.clip_grad_norm_(self.coder.parameters(), _MOST_GRADIENT)
-        self.optimisers["coder"].step()
-        self.coder.updates += 1
+        self.descend(error + sum(extra.values(), torch.zeros((), device=self.device)))
+        self.network.updates += 1
         return {"loss": error.detach(), **{name: value.detach() for name, value in extra.items()}}
 
     def beside(self, pixels: torch.Tensor, codes: torch.Tensor, rng: torch.Generator) -> dict[str, torch.Tensor]:
@@ -134,8 +119,8 @@ class QuantisedLesson:
     def error(self, images: torch.Tensor) -> float:
         """Mean square of the difference in [-1, 1] between images and what is drawn from their rounded codes."""
         pixels = to_unit(images.to(self.device))
-        with autocast(self.device, enabled=self.half):
-            drawn = self.coder.pixels(self.coder.genes(pixels))
+        with self.autocast():
+            drawn = self.network.pixels(self.network.genes(pixels))
         return float((drawn.clamp(-1, 1) - pixels).square().mean())
 
 
@@ -205,11 +190,11 @@ class AdversarialLesson(QuantisedLesson):
 
     def beside(self, pixels: torch.Tensor, codes: torch.Tensor, rng: torch.Generator) -> dict[str, torch.Tensor]:
         """What it costs not to deceive; the adversaries are trained first, on the same images."""
-        if int(self.coder.updates) < self._alone:
+        if int(self.network.updates) < self._alone:
             return {}
-        with autocast(self.device, enabled=self.half):
+        with self.autocast():
             mixed = codes.lerp(codes.roll(1, 0), _SHARE)
-            drawn = self.coder.drawn(self.coder.rounded(mixed))
+            drawn = self.network.drawn(self.network.rounded(mixed))
         seen = {"on_codes": (codes, mixed), "on_images": (pixels, drawn)}
         for name, network in self._adversaries.items():
             real, other = (each.detach() for each in seen[name])
@@ -226,7 +211,7 @@ class AdversarialLesson(QuantisedLesson):
 
 def _doubt(network: nn.Module, seen: torch.Tensor, real: float, lesson: QuantisedLesson) -> torch.Tensor:
     """Cross-entropy of what a discriminator says of things that are all real, or are all not."""
-    with autocast(lesson.device, enabled=lesson.half):
+    with lesson.autocast():
         scores: torch.Tensor = network(seen).float()
     return F.binary_cross_entropy_with_logits(scores, torch.full_like(scores, real))
 

@@ -44,11 +44,7 @@ _SLIDERS: dict[str, tuple[float, float, float]] = {  # ends of use, not of what 
 
 @dataclass(frozen=True)
 class Field:
-    """One field of the form.
-
-    Attributes:
-        ends: of a slider: low, high, step.
-    """
+    """One field of the form; ``ends`` are of a slider: low, high, step."""
 
     setting: Setting
     look: Look

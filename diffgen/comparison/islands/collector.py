@@ -134,11 +134,7 @@ class Collector:
         return Epoch(epoch, Migrants() if news is None else news.migrants(island))
 
     def beginning(self, island: int, triggers: TriggerTable, seconds: float) -> Begin:
-        """Where an island begins, whose reports are all merged.
-
-        Args:
-            seconds: that the search has taken until now.
-        """
+        """Where an island begins, whose reports are all merged, after so many ``seconds`` of searching."""
         about = self.islands[island]
         own = np.concatenate(about.own) if about.own else np.empty(0, dtype=np.int64)
         columns: Columns | None = triggers[own].columns() if len(own) else None

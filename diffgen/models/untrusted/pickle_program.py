@@ -57,11 +57,7 @@ class DamagedError(Exception):
 
 @dataclass(frozen=True)
 class Storage:
-    """An array of numbers in a file of its own that a pickle refers to.
-
-    Attributes:
-        count: how many numbers.
-    """
+    """An array of ``count`` numbers in a file of its own that a pickle refers to."""
 
     kind: str
     count: int

@@ -16,8 +16,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from diffgen.gan_training.networks import DcganGenerator, to_unit
-from diffgen.gan_training.trainer import autocast, has_bfloat16
 from diffgen.sources.learned.networks import in_equal_parts
+from diffgen.sources.learned.training import OneNetwork
 
 _WIDTH = 32  # channels of the largest map
 _LEARNING_RATE = 1e-3
@@ -57,33 +57,26 @@ class Inversion(nn.Module):
         return found[:, : self._latent_dim], found[:, self._latent_dim :]
 
 
-class InversionLesson:
+class InversionLesson(OneNetwork[Inversion]):
     """See :class:`diffgen.sources.learned.training.Lesson`.
 
     Args:
-        encoder: to be trained, on ``device``.
         generator: trained, in eval mode, on ``device``; it is left as it is.
-        device: where they are.
     """
 
     def __init__(self, encoder: Inversion, generator: DcganGenerator, *, device: torch.device) -> None:
-        # channels last: convolutions are quicker so
-        self._encoder = encoder.to(memory_format=torch.channels_last)
+        super().__init__("encoder", encoder, rate=_LEARNING_RATE, most_gradient=_MOST_GRADIENT, device=device)
         self._generator = generator
-        self.networks: dict[str, nn.Module] = {"encoder": self._encoder}
-        self.optimisers = {"encoder": torch.optim.Adam(encoder.parameters(), lr=_LEARNING_RATE)}
-        self._device = device
-        self._half = has_bfloat16(device)
 
     def update(self, images: torch.Tensor, rng: torch.Generator) -> dict[str, torch.Tensor]:
         """One step: half of the batch are real images, half are the generator's own pictures."""
         real = to_unit(images[: len(images) // 2])
         own = self._random_genes(len(images) - len(real), rng)
-        with autocast(self._device, enabled=self._half):
+        with self.autocast():
             with torch.no_grad():
                 drawn = self._generator(own)
             pixels = torch.cat([real, drawn])
-            values, scores = self._encoder(pixels)
+            values, scores = self.network(pixels)
             again = self._generator(_genes(values, scores.argmax(dim=1)) if scores.shape[1] else values)
         wanted = own[:, : values.shape[1]]
         values_lost = (values[len(real) :] - wanted).square().mean()
@@ -93,24 +86,21 @@ class InversionLesson:
         loss = values_lost + _OF_PIXELS * pixels_lost + far
         if scores.shape[1]:
             loss = loss + F.cross_entropy(scores[len(real) :], own[:, -1].long())
-        self.optimisers["encoder"].zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_(self._encoder.parameters(), _MOST_GRADIENT)
-        self.optimisers["encoder"].step()
+        self.descend(loss)
         return {"loss": loss.detach(), "pixels": pixels_lost.detach()}
 
     def _random_genes(self, count: int, rng: torch.Generator) -> torch.Tensor:
         values = torch.randn(count, self._generator.latent_dim, generator=rng)
         classes = self._generator.classes
         if not classes:
-            return values.to(self._device)
-        return _genes(values, torch.randint(classes, (count,), generator=rng)).to(self._device)
+            return values.to(self.device)
+        return _genes(values, torch.randint(classes, (count,), generator=rng)).to(self.device)
 
     def error(self, images: torch.Tensor) -> float:
         """Mean square of the difference in [-1, 1] between images and what is drawn from what was found for them."""
-        pixels = to_unit(images.to(self._device))
-        with autocast(self._device, enabled=self._half):
-            values, scores = self._encoder(pixels)
+        pixels = to_unit(images.to(self.device))
+        with self.autocast():
+            values, scores = self.network(pixels)
             again = self._generator(_genes(values, scores.argmax(dim=1)) if scores.shape[1] else values)
         return float((again - pixels).square().mean())
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import torch
 from torch import nn
 
 from diffgen.errors import RunError, Stopped
 from diffgen.events import Progress
+from diffgen.gan_training.trainer import autocast, has_bfloat16
 from diffgen.runs.artifacts import read_tensors, restore_training, training_tensors, write_tensors
 from diffgen.sampling import random_rows
 
@@ -61,6 +63,40 @@ class Lesson(Protocol):
         ...
 
 
+_Network = TypeVar("_Network", bound=nn.Module)
+
+
+class OneNetwork(Generic[_Network]):
+    """What a :class:`Lesson` needs in which Adam changes one network.
+
+    Args:
+        name: of the network among those that training keeps.
+        rate: of learning, at the beginning.
+        most_gradient: norm that gradients are cut to.
+    """
+
+    def __init__(
+        self, name: str, network: _Network, *, rate: float, most_gradient: float, device: torch.device
+    ) -> None:
+        # channels last: convolutions are quicker so
+        self.network = network.to(memory_format=torch.channels_last)
+        self.networks: dict[str, nn.Module] = {name: self.network}
+        self._optimiser = torch.optim.Adam(network.parameters(), lr=rate)
+        self.optimisers: dict[str, torch.optim.Optimizer] = {name: self._optimiser}
+        self._most_gradient, self.device, self._half = most_gradient, device, has_bfloat16(device)
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """bfloat16 where it is fast."""
+        return autocast(self.device, enabled=self._half)
+
+    def descend(self, loss: torch.Tensor) -> None:
+        """One step down a loss, a scalar."""
+        self._optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.network.parameters(), self._most_gradient)
+        self._optimiser.step()
+
+
 @dataclass(frozen=True)
 class Plan:
     """How long something is trained.
@@ -81,11 +117,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a look at the networks found.
-
-    Attributes:
-        step: updates made by then.
-    """
+    """What a look at the networks found after so many steps."""
 
     step: int
     error: float
