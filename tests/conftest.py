@@ -68,19 +68,21 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 _BRIEF = {
-    "diffgen.features.encoder._STEPS_GREY": 120,
-    "diffgen.features.encoder._STEPS_COLOUR": 180,
+    "diffgen.features.encoder._STEPS_GREY": 40,
+    "diffgen.features.encoder._STEPS_COLOUR": 60,
     "diffgen.comparison.jury._SHOWN_GREY": 3_000,
     "diffgen.comparison.jury._SHOWN_COLOUR": 9_000,
+    "diffgen.models.noise._LARGEST": 256,
 }
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _brief_lessons() -> Iterator[dict[str, int]]:
-    """Trains the encoder of the cells and the jury, as nearly every run does, a fifth as long as a user's are.
+    """What nearly every run does is brief: the encoder of the cells and the jury learn a fraction of a user's lessons.
 
-    Settings and patches of a test come before it; what they can when they have learned all, tests with
-    ``whole_lessons`` see. A command in a process of its own learns all, or finds in the cache what was learned here.
+    So is the largest batch that a model is tried with. Settings and patches of a test come before it; how it is for a
+    user, tests with ``whole_lessons`` see. A command in a process of its own does all, or finds in the cache what was
+    learned here.
 
     Yields:
         How long they learn usually.
@@ -94,7 +96,7 @@ def _brief_lessons() -> Iterator[dict[str, int]]:
 
 @pytest.fixture(scope="module")
 def whole_lessons(_brief_lessons: dict[str, int]) -> Iterator[None]:
-    """They learn as long as a user's."""
+    """They learn as long as a user's, and models are tried with as large a batch."""
     with pytest.MonkeyPatch.context() as patch:
         for name, length in _brief_lessons.items():
             patch.setattr(name, length)
@@ -207,7 +209,7 @@ def done_run(made_once: Callable[..., Any]) -> Path:
                 shutil.copytree(run, unfinished, ignore=shutil.ignore_patterns("lock"))
 
         config = CompareConfig(
-            budget=Budget(queries=1_400),
+            budget=Budget(queries=700),
             seed=1,
             device="cpu",
             source=SourceConfig(family="seeds"),

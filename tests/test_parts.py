@@ -160,9 +160,9 @@ def test_a_check_takes_objects_and_goes_on_with_them(made: dict[str, Any], folde
 
     given: dict[str, Any] = {"technique": Draws, "generator": made["Strokes"], "filters": [made["Smoothness"]()]}
     models, place = [folder / "a.onnx", folder / "b.onnx"], folder / "checked"
-    config = CheckConfig(random_images=64)
+    config = CheckConfig(random_images=64, variations=0)
     broken = diffgen.check(
-        *models, data="digits:test", budget="1000q", config=config, output=place, events=listen, stop=stop, **given
+        *models, data="digits:test", budget="300q", config=config, output=place, events=listen, stop=stop, **given
     )
     assert broken.status.value == "ERROR"
     objects = "technique=Draws, generator=Strokes, filters=[Smoothness]"
@@ -174,7 +174,7 @@ def test_a_check_takes_objects_and_goes_on_with_them(made: dict[str, Any], folde
         diffgen.resume_check(place)
     again = diffgen.resume_check(place, **given)
     assert again.status.value != "ERROR"
-    assert RunFolder.open(place).results()["queries"] == 1000
+    assert RunFolder.open(place).results()["queries"] == 300
 
 
 def test_objects_are_known_in_their_own_run_alone(made: dict[str, Any]) -> None:
@@ -372,6 +372,7 @@ def test_a_first_proposal_that_cannot_be_is_refused_before_there_is_a_run(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_objects_of_a_script_serve_workers(page: dict[str, str], folder: Path, tmp_path: Path) -> None:
     """A worker imports the script, which has another name there."""
     script = tmp_path / "script.py"

@@ -60,7 +60,7 @@ def test_the_second_signal_ends_the_program_while_a_model_of_its_own_process_loo
             child.send_signal(signal.SIGINT)
             time.sleep(0.05)
         with pytest.raises(subprocess.TimeoutExpired):
-            child.wait(timeout=4)
+            child.wait(timeout=1)
         child.send_signal(signal.SIGINT)
         assert child.wait(timeout=1200) == INTERRUPTED
 

@@ -12,6 +12,8 @@ from diffgen.errors import UserError
 from diffgen.models import load
 from diffgen.models.noise import NOTICEABLE, numeric_noise, probe_rows, probed, settle_batches
 
+pytestmark = pytest.mark.usefixtures("whole_lessons")
+
 
 def box_of(function, images):
     box = load(function)

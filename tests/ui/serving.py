@@ -40,5 +40,5 @@ def served(place: Place, token: str, *, first: str = "") -> Iterator[str]:
     try:
         yield f"http://127.0.0.1:{address.port}/"
     finally:
-        server.should_exit = True
+        server.should_exit = server.force_exit = True  # a page that is open still is not waited for
         thread.join(10)

@@ -259,9 +259,10 @@ def test_back_forward_and_a_reload_lead_to_tab_and_run(opened: Callable[..., Any
     for run, tab in [*reversed(steps[:-1]), ("done", "Run")]:
         page.go_back()
         _is_at(page, run, tab)
-    for run, tab in steps:
-        page.go_forward()
-        _is_at(page, run, tab)
+    page.go_forward()
+    _is_at(page, *steps[0])
+    page.evaluate("history.go(3)")
+    _is_at(page, *steps[-1])
     page.reload()
     _is_at(page, *steps[-1])
     page.locator(_FIRST["Behaviours"]).locator("visible=true").first.wait_for()

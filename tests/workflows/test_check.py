@@ -42,7 +42,7 @@ CLASSES = 10
 def config(small_config: CompareConfig) -> CheckConfig:
     # the two models differ much, and so does their accuracy
     limits = Limits(max_new_behaviours=0, max_accuracy_drop=1.0, max_regression_faults=1000)
-    return CheckConfig(limits=limits, random_images=300, compare=small_config)
+    return CheckConfig(limits=limits, random_images=300, variations=200, compare=small_config)
 
 
 @pytest.fixture(scope="module")

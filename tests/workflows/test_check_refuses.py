@@ -164,7 +164,7 @@ def test_without_labels_a_class_that_was_lost_is_refused(
 @pytest.mark.parametrize(
     ("name", "labels", "failing"),
     [
-        ("wrong_at_random", False, {"sure_disagreement_real"}),
+        pytest.param("wrong_at_random", False, {"sure_disagreement_real"}, marks=pytest.mark.slow),
         ("half_of_a_class_wrong", False, {"sure_disagreement_real", "class_disagreement_real"}),
         ("half_of_a_class_wrong", True, {"accuracy_drop", "class_accuracy_drop"}),
     ],

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from diffgen.comparison.stages import CompareResult
-from diffgen.config import Budget, CompareConfig, FilterConfig, TrainGanConfig, TuningConfig, replace
+from diffgen.config import Budget, CompareConfig, FilterConfig, SelectorConfig, TrainGanConfig, TuningConfig, replace
 from diffgen.data import load
 from diffgen.errors import UserError
 from diffgen.labels.store import LabelStore
@@ -23,6 +24,15 @@ from diffgen.workflows.compare import compare
 from diffgen.workflows.resume import resume
 from diffgen.workflows.train_gan import train_gan
 from tests.recording import Recording
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small_forest_and_few_draws() -> Iterator[None]:
+    """Forests of 30 trees, and the GAN of a trial scored on 200 pictures."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("diffgen.workflows.select.SelectorConfig", partial(SelectorConfig, trees=30))
+        patch.setattr("diffgen.workflows.gan_tuning._IMAGES", 200)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -219,7 +229,8 @@ def test_a_gan_that_draws_one_picture_is_refused_and_a_poor_one_warned_of(
     assert any("Training a GAN" in line for line in said.heard) and not (tmp_path / "run").exists()
     # the training is told, too, and its file is refused before anything else is trained
     file = tmp_path / "gan.safetensors"
-    kept = train_gan("digits:test", config=TrainGanConfig(gan=away, split=line_config.split), output=file)
+    asked = TrainGanConfig(gan=away, split=line_config.split, draws=1, images=200)
+    kept = train_gan("digits:test", config=asked, output=file)
     assert "repeats itself" in str(kept.wrong) and kept.readings[-1]["distance"] < 0.01
     said = Recording()
     with pytest.raises(UserError, match="has collapsed"):
@@ -227,7 +238,7 @@ def test_a_gan_that_draws_one_picture_is_refused_and_a_poor_one_warned_of(
     assert not any("Learning" in line or "Training" in line for line in said.heard)
 
     poor = tmp_path / "poor.safetensors"
-    train_gan("digits:test", config=TrainGanConfig(gan=gan, split=line_config.split), output=poor)
+    train_gan("digits:test", config=replace(asked, gan=gan), output=poor)
     said = Recording()
     begin(replace(line_config, gan_file=str(poor), budget=Budget.parse("60q"), select=False), said)
     assert any("of little use" in each for each in said.warnings)

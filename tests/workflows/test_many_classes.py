@@ -33,6 +33,7 @@ from diffgen.workflows.replay import replay
 from diffgen.workflows.resume import resume
 
 CLASSES, KINDS = 10_000, 1_000
+FEW = Budget(queries=200)
 NAMES = tuple(f"kind {number % KINDS} of digit {number // KINDS}" for number in range(CLASSES))
 SMALL = CompareConfig(
     budget=Budget(queries=1_500),
@@ -172,8 +173,8 @@ def test_a_run_that_was_stopped_ends_as_it_would_have(
 
 
 def test_a_check_without_labels(nets: dict[str, Path], tmp_path: Path) -> None:
-    settings = replace(SMALL, models=specs(nets), data_labels="ignore")
-    config = CheckConfig(limits=Limits(max_new_behaviours=0), random_images=200, compare=settings)
+    settings = replace(SMALL, models=specs(nets), data_labels="ignore", budget=FEW)
+    config = CheckConfig(limits=Limits(max_new_behaviours=0), random_images=100, compare=settings)
     said: list[str] = []
     result = check(
         nets["a"],
@@ -222,7 +223,7 @@ def test_labels_that_they_know_are_used(nets: dict[str, Path], tmp_path: Path) -
     model = load_model(nets["a"])
     model.prepare(data.images)
     named = ImageSet(data.images, model.predict(data.images).argmax(axis=1), None, "digits by kind")
-    config = CheckConfig(limits=Limits(), random_images=100, compare=replace(SMALL, models=specs(nets)))
+    config = CheckConfig(random_images=100, variations=0, compare=replace(SMALL, models=specs(nets), budget=FEW))
     result = check(nets["a"], nets["b"], data=named, config=config, output=tmp_path / "run")
     assert result.values["accuracy_drop"].base_right == len(data)
     assert result.values["class_accuracy_drop"].name in NAMES

@@ -17,8 +17,8 @@ from diffgen.comparison.filter_chain import prepare_auto_encoder
 from diffgen.comparison.image_source import prepare_source, settled_generator
 from diffgen.comparison.jury import stored_jury
 from diffgen.comparison.requirements import check_settings, filter_names, judge_of, uses_auto_encoder
+from diffgen.comparison.stages import CompareResult
 from diffgen.config import (
-    Budget,
     CompareConfig,
     FilterConfig,
     GeneratorConfig,
@@ -106,9 +106,8 @@ SCRIPT = """
 import os, signal, sys
 import diffgen
 from diffgen.comparison import checkpoints
-from diffgen.config import Budget, CompareConfig, FilterConfig, SearchConfig, SourceConfig
+from diffgen.config import Budget, CompareConfig, FilterConfig, SearchConfig
 from diffgen.events import StageAdvanced
-from diffgen.sources.operators import OPERATORS
 
 checkpoints.SECONDS, checkpoints.SHARE = 0.0, 1e9
 
@@ -117,9 +116,8 @@ def listen(event):
         os.kill(os.getpid(), signal.SIGKILL)
 
 if __name__ == "__main__":
-    source = SourceConfig(family="seeds", families={"seeds": {"operators": list(OPERATORS)}})
     config = CompareConfig(
-        budget=Budget(queries=600), seed=3, device="cpu", source=source,
+        budget=Budget(queries=600), seed=3, device="cpu",
         search=SearchConfig(population=50),
         filters=FilterConfig(filters={"reconstruction": {"training_steps": 80}, "jury": {"shown": 6_000}}),
     )
@@ -128,12 +126,10 @@ if __name__ == "__main__":
 
 
 def test_a_killed_run_ends_as_a_whole_one(
-    repository: Path, model_files: dict[str, Path], config: CompareConfig, tmp_path: Path
+    repository: Path, model_files: dict[str, Path], finished: CompareResult, tmp_path: Path
 ) -> None:
+    """The script has the settings of the whole one."""
     files = model_files["a"], model_files["b"]
-    whole = compare(
-        *files, data="digits:test", config=replace(config, budget=Budget(queries=600)), output=tmp_path / "w"
-    )
     broken = tmp_path / "broken"
     process = subprocess.run(
         [sys.executable, "-c", SCRIPT, *map(str, files), str(broken)],
@@ -144,7 +140,7 @@ def test_a_killed_run_ends_as_a_whole_one(
     assert process.returncode == -signal.SIGKILL
     assert RunFolder.open(broken).manifest["status"] == "running"
     resume(broken)
-    found, wanted = (RunFolder.open(run).read_triggers().columns() for run in (broken, whole.run))
+    found, wanted = (RunFolder.open(run).read_triggers().columns() for run in (broken, finished.run))
     assert found.keys() == wanted.keys()
     assert {"genes", "seeds", "recipes"} <= found.keys()
     for name in wanted:

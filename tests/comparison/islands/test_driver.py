@@ -212,6 +212,7 @@ def test_a_share_that_breaks_off_before_its_first_report_is_begun_anew_with_anot
     assert seeds[-1] not in seeds[:-1]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("checkpoint_after_every_epoch")
 def test_a_driver_that_is_gone_while_a_share_is_asked_anew(search: Make) -> None:
     whole, broken = search("whole"), search()
