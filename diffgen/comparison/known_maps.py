@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from diffgen.comparison.known_boxes import batches, named_by_boxes
+from diffgen.events import Progress
 from diffgen.features.jury import Reading
 from diffgen.models.panel import Panel
 from diffgen.origins import NO_SEED
@@ -18,7 +19,9 @@ _DISPUTED = -1
 KNOWN = 1  # how sure it is what a mask says
 
 
-def named_by_origin(panel: Panel, data: ImageSet, triggers: TriggerTable, rows: Int64Array) -> Reading | None:
+def named_by_origin(
+    panel: Panel, data: ImageSet, progress: Progress, triggers: TriggerTable, rows: Int64Array
+) -> Reading | None:
     """What is true of the contested things of some triggers, as far as their original pictures tell.
 
     Of a region it is the class that more than half of it has in the mask of the original picture; where nobody knows
@@ -27,6 +30,7 @@ def named_by_origin(panel: Panel, data: ImageSet, triggers: TriggerTable, rows: 
     Args:
         panel: the models.
         data: the real images.
+        progress: is warned of what the data lacks.
         triggers: of a run.
         rows: int64 (n,), which of them are looked at.
 
@@ -35,7 +39,7 @@ def named_by_origin(panel: Panel, data: ImageSet, triggers: TriggerTable, rows: 
     """
     task = panel.task
     if not isinstance(task, Segmentation):
-        return named_by_boxes(panel, data, triggers, rows)
+        return named_by_boxes(panel, data, triggers, rows, progress)
     named, sides = np.full(len(triggers), _DISPUTED, dtype=np.int64), data.image_shape[1:]
     seeds = np.full(len(triggers), NO_SEED) if triggers.seeds is None else triggers.seeds
     rows = rows[seeds[rows] != NO_SEED]

@@ -21,9 +21,11 @@ from diffgen.config import Budget, CheckConfig, CompareConfig, ModelSpec, Openin
 from diffgen.data import load as load_data
 from diffgen.errors import UserError
 from diffgen.models import load
+from diffgen.models.detections import SCORE, as_boxes
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.results import read_finished
 from diffgen.tasks.classification import rows_by_key
+from diffgen.types import ImageSet
 from diffgen.ui.finds import detail
 from diffgen.workflows.browse import TriggerQuery
 from tests.models import detectors as networks
@@ -372,6 +374,22 @@ def test_known_boxes_say_who_is_wrong(of_files: Path) -> None:
     # the first one is where its boxes have another size than what was made larger or smaller
     assert results.faults["B"]["pictures"] > 2 * results.faults["A"]["pictures"]
     assert "B is wrong" in run.file("report.html").read_text()
+
+
+@pytest.mark.parametrize("left_out", [0, 1])
+def test_where_objects_have_no_box_nobody_says_that_nothing_is_there(left_out: int, tmp_path: Path) -> None:
+    """The first square of each picture has no box; both models report it in the real one, and one loses it later."""
+    reported = as_boxes(Squares("a").predict(IMAGES))
+    known = tuple(each[each[:, SCORE] >= 0.3][left_out:, [0, 1, 2, 3, 5]] for each in reported)
+    data = ImageSet(IMAGES, None, ("sun", "moon"), "squares", boxes=known)
+    diffgen.compare(Squares("a"), Squares("b", gain=0.9), data=data, budget="300q", output=tmp_path / "run")
+    run = RunFolder.open(tmp_path / "run")
+    warned = [each for each in run.manifest["warnings"] if "leaves objects out" in each]
+    triggers = run.read_judged()
+    named = triggers.known.named[triggers.recognised]
+    assert len(warned) == left_out
+    assert len(named) > 0
+    assert left_out == 0 or (named != 0).all()
 
 
 def test_boxes_are_held_against_what_is_known(of_files: Path) -> None:
