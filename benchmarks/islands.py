@@ -196,7 +196,6 @@ def show(line: Line) -> None:
 
 
 def main() -> None:
-    """See the module's text."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=sorted(_HEADS))
     parser.add_argument("--workers", default="1,2,4")

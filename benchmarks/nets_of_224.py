@@ -71,7 +71,6 @@ def make(source: Path, folder: Path, *, epochs: int = _EPOCHS) -> list[Path]:
 
 
 def main() -> None:
-    """Run the command."""
     arguments = arguments_of("nets_of_224", __doc__, epochs=_EPOCHS)
     make(arguments.source, arguments.folder, epochs=arguments.epochs)
 

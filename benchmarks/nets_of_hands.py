@@ -90,7 +90,6 @@ def arguments_of(program: str, about: str, *, epochs: int) -> argparse.Namespace
 
 
 def main() -> None:
-    """Run the command."""
     arguments = arguments_of("nets_of_hands", __doc__, epochs=12)
     arguments.folder.mkdir(parents=True, exist_ok=True)
     training, test = (load(str(arguments.source / f"{split}.zip"), resize=100) for split in ("train", "test"))

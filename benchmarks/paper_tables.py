@@ -199,7 +199,6 @@ def tables(cells: Cells) -> list[str]:
 
 
 def main() -> None:
-    """Print Markdown."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("techniques", type=Path)
     parser.add_argument("--budget", help="only the runs of this budget; default: all")

@@ -51,7 +51,6 @@ FAULTS: dict[str, Callable[[UInt8Array], UInt8Array]] = {
 
 
 def main() -> None:
-    """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
     parser.add_argument("--data", type=Path, required=True)

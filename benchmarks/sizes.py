@@ -200,7 +200,6 @@ def table(found: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sizes", description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="where photographs, networks, cache and runs lie")
     parser.add_argument("--images", type=int, default=22_000, help="photographs (default: 22,000)")

@@ -361,7 +361,6 @@ def _plot(rows: Sequence[dict[str, Any]], groups: Sequence[tuple[str, str]], pat
 
 
 def main() -> None:
-    """Run cells, or tabulate."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb", required=True)
     running = verbs.add_parser("run")

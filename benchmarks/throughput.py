@@ -95,7 +95,6 @@ def measure(
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="under a minute on two idle cores")
     parser.add_argument("--json", action="store_true", help="last line: the figures as one JSON object")

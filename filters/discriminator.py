@@ -35,7 +35,6 @@ class DiscriminatorFilter(Filter):
 
     @classmethod
     def make(cls, context: FilterContext) -> DiscriminatorFilter:
-        """See the base class."""
         assert context.scorer is not None
         return cls(context.scorer, threshold=context.threshold(cls), batch_size=context.batch_size)
 

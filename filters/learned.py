@@ -76,7 +76,6 @@ class LearnedFilter(Filter):
 
     @classmethod
     def make(cls, context: FilterContext) -> LearnedFilter:
-        """See the base class."""
         assert context.answers is not None
         return cls(context.others(), *context.answers, threshold=context.threshold(cls))
 

@@ -43,7 +43,6 @@ class NeighborsFilter(Filter):
 
     @classmethod
     def make(cls, context: FilterContext) -> NeighborsFilter:
-        """See the base class."""
         return cls(threshold=context.threshold(cls), batch_size=context.batch_size, device=context.device)
 
     def __init__(

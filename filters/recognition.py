@@ -47,7 +47,6 @@ class RecognitionFilter(Filter):
 
     @classmethod
     def make(cls, context: FilterContext) -> RecognitionFilter:
-        """See the base class."""
         assert context.recogniser is not None
         return cls(context.recogniser, threshold=context.threshold(cls), batch_size=context.batch_size)
 

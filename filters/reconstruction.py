@@ -42,7 +42,6 @@ class ReconstructionFilter(Filter):
 
     @classmethod
     def make(cls, context: FilterContext) -> ReconstructionFilter:
-        """See the base class."""
         return cls(context.auto_encoder, threshold=context.threshold(cls), batch_size=context.batch_size)
 
     def __init__(

@@ -44,7 +44,6 @@ class SsimFilter(Filter):
 
     @classmethod
     def make(cls, context: FilterContext) -> SsimFilter:
-        """See the base class."""
         return cls(threshold=context.threshold(cls), device=context.device)
 
     def __init__(self, *, threshold: float = math.nan, neighbors: int = 10, device: torch.device | None = None) -> None:

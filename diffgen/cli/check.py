@@ -54,7 +54,6 @@ _BESIDE_ACCEPT = ("help", "help_all", "accept", "store", "config", "quiet", "ver
 
 
 def add_parser(verbs: Any) -> None:
-    """Add this verb to the parser."""
     parser = verbs.add_parser(
         "check",
         help="may this candidate replace the base? for pipelines",

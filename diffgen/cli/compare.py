@@ -37,7 +37,6 @@ BESIDE_RESUME = ("help", "help_all", "resume", "models", "data", "quiet", "verbo
 
 
 def add_parser(verbs: Any) -> None:
-    """Add this verb to the parser."""
     parser = verbs.add_parser(
         "compare",
         help="search for pictures on which models disagree",

@@ -17,7 +17,6 @@ eval "$(diffgen completion bash)"                           for this shell alone
 
 
 def add_parser(verbs: Any) -> None:
-    """Add this verb to the parser."""
     parser = verbs.add_parser(
         "completion",
         help="completion of commands and options by the shell",

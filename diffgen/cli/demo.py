@@ -27,7 +27,6 @@ _SETTINGS = ("seed", "device", "batch_size")
 
 
 def add_parser(verbs: Any) -> None:
-    """Add this verb to the parser."""
     parser = verbs.add_parser(
         "demo",
         help="a whole run on embedded digits, in some minutes",

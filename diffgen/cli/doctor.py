@@ -21,7 +21,6 @@ diffgen doctor --clear-cache         remove all that is kept; the next compariso
 
 
 def add_parser(verbs: Any) -> None:
-    """Add this verb to the parser."""
     parser = verbs.add_parser(
         "doctor",
         help="versions, devices, memory, cache, and what is missing",

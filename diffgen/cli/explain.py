@@ -26,7 +26,6 @@ _QUERIES = 2000
 
 
 def add_parser(verbs: Any) -> None:
-    """Add this verb to the parser."""
     parser = verbs.add_parser(
         "explain",
         help="why two models that should be the same differ",
@@ -54,7 +53,6 @@ def add_parser(verbs: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Explain and print what was found."""
     settings = settings_from(arguments, CompareConfig)
     specs = model_options.specs_from(arguments, 2)
     reading = {name: getattr(settings, name) for name in (*_READING, "batch_size")}

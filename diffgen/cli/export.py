@@ -24,7 +24,6 @@ diffgen export runs/mine --for-training set  set/train/CLASS/*.png and set/test/
 
 
 def add_parser(verbs: Any) -> None:
-    """Add this verb to the parser."""
     parser = verbs.add_parser(
         "export",
         help="write all pictures of a run, and a table of them",

@@ -26,7 +26,6 @@ _READING, _MACHINE = ("resize", "fit", "skip_broken", "exif"), ("device", "batch
 
 
 def add_parser(verbs: Any) -> None:
-    """Add this verb to the parser."""
     parser = verbs.add_parser(
         "inspect",
         help="what a model file is, and which pre-processing it wants",
@@ -47,7 +46,6 @@ def add_parser(verbs: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Inspect and print what was found."""
     options.need_data(arguments)
     spec = model_options.spec_from(arguments)
     settings = settings_from(arguments, CompareConfig)

@@ -22,7 +22,6 @@ diffgen label runs/mine                                 what is labelled so far
 
 
 def add_parser(verbs: Any) -> None:
-    """Add this verb to the parser."""
     parser = verbs.add_parser(
         "label",
         help="label what the pictures of a run show",

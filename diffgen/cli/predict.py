@@ -18,7 +18,6 @@ diffgen predict runs/mine new-pictures/ --rule soft-vote    ask all models inste
 
 
 def add_parser(verbs: Any) -> None:
-    """Add this verb to the parser."""
     parser = verbs.add_parser(
         "predict",
         help="classify pictures with the model that the selector trusts",
@@ -41,7 +40,6 @@ def add_parser(verbs: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Predict and print."""
     result = api.predict(
         arguments.run_folder,
         arguments.pictures,

@@ -25,7 +25,6 @@ diffgen compare net.onnx net-int8.onnx --data val/       then: what has changed,
 
 
 def add_parser(verbs: Any) -> None:
-    """Add this verb to the parser."""
     parser = verbs.add_parser(
         "quantize",
         help="make the 8-bit version of an ONNX model",

@@ -22,7 +22,6 @@ diffgen rank runs/mine --import sheet/labels.csv    the order by these labels, w
 
 
 def add_parser(verbs: Any) -> None:
-    """Add this verb to the parser."""
     parser = verbs.add_parser(
         "rank",
         help="put the models of a run in order, by faults or by a few labels",

@@ -24,7 +24,6 @@ _LOST_SHOWN = 20
 
 
 def add_parser(verbs: Any) -> None:
-    """Add this verb to the parser."""
     parser = verbs.add_parser(
         "replay",
         help="ask the models again about what a run found",

@@ -10,7 +10,6 @@ from diffgen.cli import options
 
 
 def add_parser(verbs: Any) -> None:
-    """Add this verb to the parser."""
     parser = verbs.add_parser(
         "report",
         help="draw the report of a run again",

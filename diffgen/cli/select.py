@@ -24,7 +24,6 @@ diffgen select runs/mine --features vgg16 --features-weights vgg16-397923af.pth
 
 
 def add_parser(verbs: Any) -> None:
-    """Add this verb to the parser."""
     parser = verbs.add_parser(
         "select",
         help="train a selector: which model to trust, from the picture alone",

@@ -16,7 +16,6 @@ diffgen shrink runs/mine --trigger 17  one of them, beside those from before
 
 
 def add_parser(verbs: Any) -> None:
-    """Add this verb to the parser."""
     parser = verbs.add_parser(
         "shrink",
         help="find the smallest step that still triggers",

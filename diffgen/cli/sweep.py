@@ -34,7 +34,6 @@ _STOPPING = (
 
 
 def add_parser(verbs: Any) -> None:
-    """Add this verb to the parser."""
     parser = verbs.add_parser(
         "sweep",
         help="many comparisons from one file",

@@ -36,7 +36,6 @@ _OPTIONS = {"gan.steps": "--steps", "gan.seed": "--seed", "tuning.trials": "--tu
 
 
 def add_parser(verbs: Any) -> None:
-    """Add this verb to the parser."""
     defaults = TrainGanConfig()
     parser = verbs.add_parser(
         "train-gan",

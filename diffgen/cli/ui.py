@@ -18,7 +18,6 @@ PORT = 7860
 
 
 def add_parser(verbs: Any) -> None:
-    """Add this verb to the parser."""
     parser = verbs.add_parser(
         "ui",
         help="a page in the browser: start, watch, look through, label, check",

@@ -239,22 +239,18 @@ class Member(BlackBox):
 
     @property
     def format(self) -> str:  # type: ignore[override]
-        """As of the model."""
         return self.box.format
 
     @property
     def remarks(self) -> tuple[str, ...]:  # type: ignore[override]
-        """As of the model."""
         return self.box.remarks
 
     @property
     def is_table(self) -> bool:  # type: ignore[override]
-        """As of the model."""
         return self.box.is_table
 
     @property
     def isolated(self) -> bool:  # type: ignore[override]
-        """As of the model."""
         return self.box.isolated
 
     @property

@@ -166,7 +166,6 @@ class RunFolder:
             ) from error
 
     def write_config(self, config: Mapping[str, Any]) -> None:
-        """Write config.toml."""
         write_text(self.path / "config.toml", tomli_w.dumps(dict(config)))
 
     def config(self) -> dict[str, Any]:

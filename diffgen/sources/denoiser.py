@@ -136,7 +136,6 @@ class Denoiser(nn.Module):
         return [*np.geomspace(deviation, last, steps).tolist(), 0.0] if steps > 1 else [deviation, 0.0]
 
     def clean(self, noisy: torch.Tensor, deviation: float) -> torch.Tensor:
-        """See :class:`Restoring`."""
         clean: torch.Tensor = self(noisy, torch.full((len(noisy),), deviation, device=noisy.device))
         return clean
 
@@ -322,11 +321,9 @@ class DenoiserFamily(LearnedFamily):
     Settings = DenoiserSettings
 
     def gives(self, config: CompareConfig) -> Needs:
-        """See the base class."""
         return frozenset({"encoder"})  # genes say which image it is: halfway between two there is none
 
     def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
-        """See the base class."""
         own: DenoiserSettings = self.settings(config)
         shape, device = split.data.image_shape, context.device
         self.supports(shape)

@@ -329,7 +329,6 @@ class FileFamily(Family):
         return super().gives(config) | {need for need, file in given.items() if file is not None}
 
     def check(self, config: CompareConfig) -> None:
-        """See the base class."""
         if config.generator.file is None:
             raise UserError("The source is a file, but none is named; add --generator FILE and --latent-dim N.")
 
@@ -337,11 +336,9 @@ class FileFamily(Family):
         """See the base class; what a file draws is found out when it is opened."""
 
     def try_out(self, config: CompareConfig, image_shape: tuple[int, int, int], device: torch.device) -> None:
-        """See the base class."""
         _opened(config.generator, image_shape, device)
 
     def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
-        """See the base class."""
         own = config.generator
         assert own.file is not None
         source, scorer = _opened(own, split.data.image_shape, context.device)

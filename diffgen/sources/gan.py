@@ -168,25 +168,20 @@ class GanFamily(Family):
     name = "gan"
 
     def gives(self, config: CompareConfig) -> Needs:
-        """See the base class."""
         return super().gives(config) | {"encoder", "discriminator"}
 
     def check(self, config: CompareConfig) -> None:
-        """See the base class."""
         super().check(config)
         check_resize(config.resize)
 
     def supports(self, image_shape: tuple[int, int, int]) -> None:
-        """See the base class."""
         check_image_shape(image_shape)
 
     def check_count(self, config: CompareConfig, images: int) -> None:
-        """See the base class."""
         if config.gan_file is None:
             check_count(images)
 
     def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
-        """See the base class."""
         if config.gan_file is None:
             made = prepare_gan(split, config.gan, context)
         else:

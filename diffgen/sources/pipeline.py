@@ -246,7 +246,6 @@ class DiffusersFamily(Family):
         return frozenset({"encoder"}) if self.settings(config).start == "seeds" else NOTHING
 
     def settled(self, config: CompareConfig) -> CompareConfig:
-        """See the base class."""
         own: DiffusersSettings = self.settings(config)
         if own.folder is None:
             return config
@@ -254,7 +253,6 @@ class DiffusersFamily(Family):
         return replace(config, source=config.source.with_family(replace(own, folder=whole)))
 
     def check(self, config: CompareConfig) -> None:
-        """See the base class."""
         super().check(config)
         folder = self.settings(config).folder
         if folder is None:
@@ -269,13 +267,11 @@ class DiffusersFamily(Family):
         """See the base class; what a pipeline draws is found out when it is opened."""
 
     def try_out(self, config: CompareConfig, image_shape: tuple[int, int, int], device: torch.device) -> None:
-        """See the base class."""
         folder = self.settings(config).folder
         assert folder is not None
         read_pipeline(Path(folder), image_shape)
 
     def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
-        """See the base class."""
         own: DiffusersSettings = self.settings(config)
         assert own.folder is not None
         folder, shape, device = Path(own.folder), split.data.image_shape, context.device

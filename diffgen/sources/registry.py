@@ -123,7 +123,6 @@ class GivenFamily(Family):
             checked_source(self._given, self.name, image_shape)
 
     def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
-        """See the base class."""
         source = checked_source(self._given, self.name, split.data.image_shape)
         facts = {
             "kind": f"your own, {self.name}",

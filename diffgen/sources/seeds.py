@@ -333,16 +333,13 @@ class SeedsFamily(Family):
         """See the base class; images of every size will do."""
 
     def gives(self, config: CompareConfig) -> Needs:
-        """See the base class."""
         return super().gives(config) | {"operators"}
 
     def needs(self, config: CompareConfig) -> Needs:
-        """See the base class."""
         learned = any(OPERATORS[name].learned for name in self.settings(config).operators or ())
         return frozenset({"auto_encoder"}) if learned else NOTHING
 
     def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
-        """See the base class."""
         own: SeedsSettings = self.settings(config)
         real = split.data.images
         rows = affordable_rows(real)

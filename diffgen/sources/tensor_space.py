@@ -130,15 +130,12 @@ class SpaceOperators:
         self._space = space
 
     def crossover(self, parents: torch.Tensor, how: Crossing, rng: np.random.Generator) -> torch.Tensor:
-        """See :class:`GeneOperators`."""
         return torch.from_numpy(self._space.crossover(parents.numpy(), how, rng))
 
     def mutate(self, genes: torch.Tensor, how: Mutating, rng: np.random.Generator) -> torch.Tensor:
-        """See :class:`GeneOperators`."""
         return torch.from_numpy(self._space.mutate(genes.numpy(), how, rng))
 
     def repair(self, genes: torch.Tensor) -> torch.Tensor:
-        """See :class:`GeneOperators`."""
         return torch.from_numpy(self._space.repair(genes.numpy()))
 
 
@@ -163,7 +160,6 @@ class TensorSpace:
         self._norms = inner.norms if isinstance(inner, NormalShell) else None
 
     def crossover(self, parents: torch.Tensor, how: Crossing, rng: np.random.Generator) -> torch.Tensor:
-        """See :class:`GeneOperators`."""
         values = parents[..., : self.continuous]
         self._rng.manual_seed(int(rng.integers(_SEEDS)))
         chosen, spread, exchanged = self._uniform((3, *values.shape[1:]))
@@ -175,7 +171,6 @@ class TensorSpace:
         return torch.cat([children, torch.where(swapped, own.flip(0), own)], dim=2)
 
     def mutate(self, genes: torch.Tensor, how: Mutating, rng: np.random.Generator) -> torch.Tensor:
-        """See :class:`GeneOperators`."""
         values = genes[:, : self.continuous]
         self._rng.manual_seed(int(rng.integers(_SEEDS)))
         chosen, far = self._uniform((2, *values.shape))
@@ -189,7 +184,6 @@ class TensorSpace:
         return torch.cat(columns, dim=1)
 
     def repair(self, genes: torch.Tensor) -> torch.Tensor:
-        """See :class:`GeneOperators`."""
         values = genes[:, : self.continuous]
         if self._norms is not None:
             norm = torch.linalg.vector_norm(values, dim=1, keepdim=True)

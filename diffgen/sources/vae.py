@@ -145,7 +145,6 @@ class VaeFamily(LearnedFamily):
     Settings = VaeSettings
 
     def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
-        """See the base class."""
         own: VaeSettings = self.settings(config)
         shape, device = split.data.image_shape, context.device
         self.supports(shape)

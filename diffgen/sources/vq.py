@@ -273,12 +273,10 @@ class VqFamily(LearnedFamily):
     Settings = VqSettings
 
     def gives(self, config: CompareConfig) -> Needs:
-        """See the base class."""
         given = super().gives(config)
         return given | {"discriminator"} if self.settings(config).discriminators else given
 
     def prepare(self, split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:
-        """See the base class."""
         own: VqSettings = self.settings(config)
         shape, device = split.data.image_shape, context.device
         self.supports(shape)

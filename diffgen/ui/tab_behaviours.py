@@ -130,7 +130,6 @@ _SHOWN: dict[Literal["distinct", "valid", "rejected", "all"], str] = {
 
 
 def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
-    """Draw the tab."""
     with gr.Row():
         shown = gr.Dropdown(
             [(text, each) for each, text in _SHOWN.items()], value="distinct", label="Pictures", min_width=180

@@ -118,7 +118,6 @@ _GIVEN = 7  # inputs before those that are made from settings
 
 
 def build(shared: Shared, run: gr.Dropdown, tabs: gr.Tabs, tab: gr.Tab) -> None:
-    """Draw the tab."""
     with gr.Row(equal_height=False, elem_id="dg-check"):
         with gr.Column(scale=4, min_width=320):
             base = gr.Textbox(label="Base", info="The model that is in use.", placeholder="models/float.onnx")

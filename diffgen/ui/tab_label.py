@@ -57,7 +57,6 @@ _IN_TURN: dict[str, Any] = {"concurrency_id": "sheet", "concurrency_limit": 1}
 
 
 def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
-    """Draw the tab."""
     script = (files("diffgen.ui") / "assets" / "label.js").read_text(encoding="utf-8")
     with gr.Row(equal_height=False):
         with gr.Column(scale=6, min_width=320):

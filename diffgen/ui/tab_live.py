@@ -39,7 +39,6 @@ watch('value', () => {
 
 
 def build(shared: Shared, run: gr.Dropdown, tab: gr.Tab) -> None:
-    """Draw the tab."""
     with gr.Row(elem_classes="dg-buttons"):
         stop = gr.Button("Stop", variant="stop", size="sm", min_width=90, visible=False)
         resume = gr.Button("Resume", variant="primary", size="sm", min_width=90, visible=False)

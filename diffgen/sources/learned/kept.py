@@ -92,11 +92,9 @@ class LearnedFamily(Family):
     """A family that is trained on the data once, then found in the cache."""
 
     def gives(self, config: CompareConfig) -> Needs:
-        """See the base class."""
         return super().gives(config) | {"encoder"}
 
     def supports(self, image_shape: tuple[int, int, int]) -> None:
-        """See the base class."""
         channels, height, width = image_shape
         wrong = f"The images are {channels}x{height}x{width}, but the source {self.name}"
         if channels not in (1, 3):

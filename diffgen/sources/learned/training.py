@@ -40,14 +40,10 @@ class Lesson(Protocol):
     """
 
     @property
-    def networks(self) -> Mapping[str, nn.Module]:
-        """See the class."""
-        ...
+    def networks(self) -> Mapping[str, nn.Module]: ...
 
     @property
-    def optimisers(self) -> Mapping[str, torch.optim.Optimizer]:
-        """See the class."""
-        ...
+    def optimisers(self) -> Mapping[str, torch.optim.Optimizer]: ...
 
     def update(self, images: torch.Tensor, rng: torch.Generator) -> Mapping[str, torch.Tensor]:
         """One update of all networks; returns the losses by name.
