@@ -7,17 +7,15 @@ import numpy as np
 from diffgen.data.boxes import KEPT, area
 from diffgen.origins import Step
 from diffgen.sources.operators import geometry, learned, levels, texture
-from diffgen.sources.operators.base import (
-    STRENGTHS,
-    Axis,
-    ImageRows,
-    Operator,
-    Range,
-    Scene,
-    Strengths,
-    is_grey,
-    step_of,
-)
+from diffgen.sources.operators.base import STRENGTHS as STRENGTHS
+from diffgen.sources.operators.base import Axis as Axis
+from diffgen.sources.operators.base import ImageRows as ImageRows
+from diffgen.sources.operators.base import Operator as Operator
+from diffgen.sources.operators.base import Range as Range
+from diffgen.sources.operators.base import Scene as Scene
+from diffgen.sources.operators.base import Strengths as Strengths
+from diffgen.sources.operators.base import is_grey as is_grey
+from diffgen.sources.operators.base import step_of as step_of
 from diffgen.types import Float32Array
 
 OPERATORS: dict[str, Operator] = {
@@ -76,19 +74,3 @@ def usual_operators(channels: int, *, grey: bool = False) -> tuple[str, ...]:
         for name, each in OPERATORS.items()
         if each.fits(channels, grey=grey) and not each.learned and not (each.photographic and (grey or channels == 1))
     )
-
-
-__all__ = [
-    "OPERATORS",
-    "STRENGTHS",
-    "Axis",
-    "ImageRows",
-    "Operator",
-    "Range",
-    "Scene",
-    "Strengths",
-    "is_grey",
-    "moved_boxes",
-    "step_of",
-    "usual_operators",
-]
