@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -51,7 +51,7 @@ class TerminalListener:
     def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
         self._quiet = quiet
         self._verbose = verbose
-        self._shown: dict[str, _Shown] = {}
+        self._shown: dict[str, _Bar | _Lines] = {}
         self._console = Console(stderr=True, highlight=False)
 
     def __call__(self, event: Event) -> None:
@@ -100,14 +100,6 @@ def in_words(figures: Mapping[str, float | int]) -> str:
         rate = figures.get(f"{name}{_PER_SECOND}")
         shown.append(f"{words} {text}" + ("" if rate is None else f" ({rate:,.0f}/s)"))
     return "  ".join(shown)
-
-
-class _Shown(Protocol):
-    """A stage on the screen."""
-
-    def advanced(self, event: StageAdvanced) -> None: ...
-
-    def ended(self) -> None: ...
 
 
 class _Bar:

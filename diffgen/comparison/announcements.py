@@ -3,40 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from diffgen.events import BehaviourFound, Progress, Stage, TriggersFound
-from diffgen.search.archive import Archive
-from diffgen.search.behaviours import Behaviours
+from diffgen.search.loop import SearchLoop
 
-
-class Counting(Protocol):
-    """What is asked of an evaluator."""
-
-    @property
-    def queries(self) -> int: ...
-
-    @property
-    def archive(self) -> Archive: ...
-
-    @property
-    def behaviours(self) -> Behaviours | None: ...
-
-    @property
-    def asks_filters(self) -> bool: ...
-
-
-class Running(Protocol):
-    """What is asked of a search's loop."""
-
-    @property
-    def saturation_queries(self) -> int | None: ...
-
-    @property
-    def evaluator(self) -> Counting: ...
-
-    @property
-    def seconds(self) -> float: ...
+if TYPE_CHECKING:
+    from diffgen.comparison.islands.driver import Live
 
 
 class Announcements:
@@ -48,7 +21,7 @@ class Announcements:
         by_time: whether the stage is measured in seconds; otherwise in queries.
     """
 
-    def __init__(self, progress: Progress, stage: Stage, loop: Running, run: Path, *, by_time: bool) -> None:
+    def __init__(self, progress: Progress, stage: Stage, loop: SearchLoop | Live, run: Path, *, by_time: bool) -> None:
         self._progress = progress
         self._stage = stage
         self._loop = loop

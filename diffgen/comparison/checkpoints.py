@@ -5,58 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from diffgen.errors import UserError
 from diffgen.events import Progress
 from diffgen.runs.folder import RunFolder
 from diffgen.runs.triggers import TriggerTable, digest_of
-from diffgen.search.archive import Archive
-from diffgen.search.behaviours import Behaviours
+from diffgen.search.loop import Proposer, SearchLoop
+
+if TYPE_CHECKING:
+    from diffgen.comparison.islands.collector import Collector
+    from diffgen.comparison.islands.driver import Driver
 
 SECONDS = 5.0  # between two checkpoints at least
 SHARE = 0.01  # of the time that checkpoints may take
 _MAX_POINTS = 4000  # of the curves; they are part of every checkpoint
 
 History = dict[str, list[float]]
-
-
-class Restorable(Protocol):
-    """What is asked of a technique."""
-
-    def checkpoint(self) -> dict[str, Any]: ...
-
-
-class Counted(Protocol):
-    """What is asked of an evaluator."""
-
-    @property
-    def queries(self) -> int: ...
-
-    @property
-    def spared(self) -> int: ...
-
-    @property
-    def margin(self) -> float: ...
-
-    @property
-    def archive(self) -> Archive: ...
-
-    @property
-    def behaviours(self) -> Behaviours | None: ...
-
-
-class Search(Protocol):
-    """What is asked of a search's loop."""
-
-    @property
-    def evaluator(self) -> Counted: ...
-
-    @property
-    def seconds(self) -> float: ...
-
-    @property
-    def saturated(self) -> bool: ...
 
 
 class Checkpointer:
@@ -70,7 +35,9 @@ class Checkpointer:
         history: the curves of the search, kept too.
     """
 
-    def __init__(self, folder: RunFolder, technique: Restorable, loop: Search, history: History) -> None:
+    def __init__(
+        self, folder: RunFolder, technique: Proposer | Collector, loop: SearchLoop | Driver, history: History
+    ) -> None:
         self._folder = folder
         self._technique = technique
         self._loop = loop

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
-from diffgen.comparison.announcements import Announcements, Counting
+from diffgen.comparison.announcements import Announcements
 from diffgen.comparison.checkpoints import Checkpointer, newest_usable, read_state
 from diffgen.comparison.islands.begin import make_pool, refusal
 from diffgen.comparison.islands.collector import Collector
@@ -54,7 +54,7 @@ class Live:
         self._asked[number] = max(tick.queries, self._asked.get(number, 0))
 
     @property
-    def evaluator(self) -> Counting:
+    def evaluator(self) -> Self:
         """The same: it counts what was asked, and the collector what was merged."""
         return self
 
