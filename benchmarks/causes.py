@@ -37,7 +37,6 @@ from benchmarks.deployments import (
     own_network,
     some_of,
 )
-from benchmarks.nets_of_hands import export
 from diffgen.causes import Explanation, explain_models
 from diffgen.causes.wording import verdict
 from diffgen.config import Preprocessing, QuantizeConfig
@@ -48,6 +47,7 @@ from diffgen.models import load as load_model
 from diffgen.runs.files import write_text
 from diffgen.sampling import random_rows
 from diffgen.types import ImageSet, UInt8Array
+from diffgen.workflows.demo import save_onnx
 from diffgen.workflows.quantize import quantize
 
 TUNED_ON = ("LeNet-5", "ResNet-20", "MobileNet v1", "MobileNet v2")
@@ -145,13 +145,13 @@ def _own_files(shared: Path, nets: Path, seed: int, images: ImageSet) -> dict[st
     path = own_network(shared, nets, seed=seed)
     if not path.with_suffix(".onnx").exists():
         network: Any = torch.jit.load(str(path))
-        export(network, 96, path.with_suffix(".onnx"))
+        save_onnx(network, path.with_suffix(".onnx"), (3, 96, 96))
     return _quantized(path.with_suffix(".onnx"), images, Preprocessing(mean=(0.5,), std=(0.5,)))
 
 
 def _save(network: Any, side: int, path: Path) -> None:
     torch.jit.trace(network, torch.zeros(2, 3, side, side)).save(str(path))
-    export(network, side, path.with_suffix(".onnx"))
+    save_onnx(network, path.with_suffix(".onnx"), (3, side, side))
 
 
 def _quantized(path: Path, images: ImageSet, fed: Preprocessing) -> dict[str, Path]:

@@ -72,7 +72,7 @@ def child(replies: BinaryIO) -> None:
     openers = _openers()
     resource.setrlimit(resource.RLIMIT_AS, (_virtual_bytes() + _MEMORY,) * 2)
     np.seterr(all="ignore")
-    _reply(replies, "ready", "")
+    reply(replies, "ready", "")
     for line in sys.stdin:
         door, path = json.loads(line)
         try:
@@ -81,18 +81,18 @@ def child(replies: BinaryIO) -> None:
             message = str(error)
             # torch's reasons have several lines; the first one must do
             several = isinstance(error, UserError) and "\n" in message.strip()
-            _reply(
+            reply(
                 replies,
                 "finding" if several else "refused",
                 f"a message of several lines: {message}" if several else "",
             )
         except Exception:
-            _reply(replies, "finding", traceback.format_exc())
+            reply(replies, "finding", traceback.format_exc())
         else:
-            _reply(replies, "loaded", "")
+            reply(replies, "loaded", "")
 
 
-def _reply(replies: BinaryIO, outcome: str, words: str) -> None:
+def reply(replies: BinaryIO, outcome: str, words: str) -> None:
     replies.write(json.dumps([outcome, words]).encode() + b"\n")
     replies.flush()
 

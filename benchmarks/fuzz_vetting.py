@@ -32,7 +32,7 @@ from typing import Any, BinaryIO
 
 from benchmarks.fuzz_archives import Target
 from benchmarks.fuzz_attacks import hostile
-from benchmarks.fuzz_doors import Child
+from benchmarks.fuzz_doors import Child, reply
 
 RESULT = Path(__file__).parent / "results" / "fuzz-vetting.md"
 # walls -> how diffgen.models.load is told so
@@ -68,7 +68,7 @@ def child(replies: BinaryIO) -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     os.chdir(os.environ["TRIPWIRES"])  # for attacks that name no folder
-    _reply(replies, "ready", "")
+    reply(replies, "ready", "")
     for line in sys.stdin:
         walls, path = json.loads(line)
         try:
@@ -76,16 +76,11 @@ def child(replies: BinaryIO) -> None:
             model.prepare(fuzz_corpus.IMAGES[:4])
             model.predict(fuzz_corpus.IMAGES[:4])
         except DiffgenError as error:
-            _reply(replies, "refused unseen" if "is not opened because" in str(error) else "refused", "")
+            reply(replies, "refused unseen" if "is not opened because" in str(error) else "refused", "")
         except Exception as error:
-            _reply(replies, "failed", repr(error)[:300])
+            reply(replies, "failed", repr(error)[:300])
         else:
-            _reply(replies, "answered", "")
-
-
-def _reply(replies: BinaryIO, outcome: str, words: str) -> None:
-    replies.write(json.dumps([outcome, words]).encode() + b"\n")
-    replies.flush()
+            reply(replies, "answered", "")
 
 
 # -- the parent: makes candidates and watches -----------------------------------------------------------------------

@@ -78,11 +78,6 @@ def golden_runs(pairs: tuple[str, ...], *, most: int = 3_000) -> list[Golden]:
     return [Golden(pair, *search, most) for pair in pairs for search in [*searches, ("diffgan", "default", "gan")]]
 
 
-def pairs_at_hand() -> tuple[str, ...]:
-    """The digits, and MNIST where it is."""
-    return ("digits",) if _mnist() is None else ("digits", "mnist")
-
-
 def _mnist() -> Path | None:
     shared = os.environ.get("DIFFGEN_SHARED")
     folder = None if shared is None else Path(shared) / "data" / "mnist"
@@ -237,7 +232,7 @@ def main(words: list[str] | None = None) -> int:
     record = folder / "golden.json"
     known: dict[str, Any] = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
     wrong = 0
-    for golden in golden_runs(pairs_at_hand(), most=arguments.queries):
+    for golden in golden_runs(("digits",) if _mnist() is None else ("digits", "mnist"), most=arguments.queries):
         if arguments.only and not any(word in golden.name for word in arguments.only):
             continue
         if arguments.what == "make":

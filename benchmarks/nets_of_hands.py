@@ -9,7 +9,6 @@ Writes ``nets/hands96.onnx`` and ``nets/hands64.onnx``, trained on ``train.zip``
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -18,8 +17,8 @@ from torch import nn
 
 from benchmarks.judge_colour import changed
 from diffgen.data import load
-from diffgen.runs.files import write_whole
 from diffgen.types import ImageSet
+from diffgen.workflows.demo import save_onnx
 
 _CLASSES = 10
 _BATCH = 32
@@ -73,13 +72,6 @@ def resized(data: ImageSet, side: int) -> torch.Tensor:
     return F.interpolate(pixels, size=(side, side), mode="bilinear", antialias=True, align_corners=False)
 
 
-def export(network: nn.Sequential, side: int, path: Path) -> None:
-    """An ONNX file with any number of images."""
-    names = {"input_names": ["images"], "output_names": ["logits"]}
-    axes = {"images": {0: "n"}, "logits": {0: "n"}}
-    torch.onnx.export(network, (torch.zeros(2, 3, side, side),), str(path), dynamo=False, dynamic_axes=axes, **names)  # type: ignore[arg-type]
-
-
 def arguments_of(program: str, about: str, *, epochs: int) -> argparse.Namespace:
     """The command line of a program that trains networks on the photographs."""
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{program}", description=about.splitlines()[0])
@@ -97,7 +89,7 @@ def main() -> None:
         network = make()
         train(network, training, side, epochs=arguments.epochs)
         path = arguments.folder / f"hands{side}.onnx"
-        write_whole(path, partial(export, network, side))
+        save_onnx(network, path, (3, side, side))
         with torch.inference_mode():
             said = torch.cat([network(part).argmax(dim=1) for part in resized(test, side).split(100)])
         print(f"{path}: {(said.numpy() == test.labels).mean():.1%} of {len(test)} photographs")

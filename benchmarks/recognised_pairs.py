@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import torch
@@ -172,7 +172,7 @@ def sign_digits(source: Path, folder: Path) -> Pair:
     accuracies = {}
     for role, network in (("a", _pooled()), ("b", _strided())):
         _train(network, data, seed=ord(role))
-        write_whole(folder / f"{role}.onnx", partial(_write_onnx, network))
+        save_onnx(network, folder / f"{role}.onnx", (3, SIDE, SIDE))
         accuracies[role] = float((answers(network, test) == test.labels).mean())
     write_json(folder / "sign-digits.json", {"accuracy": accuracies, "images": {**_PARTS, "run": len(test)}})
     return pair
@@ -196,12 +196,6 @@ def _write_npz(images: np.ndarray, labels: np.ndarray, path: Path) -> None:
     file: BinaryIO
     with path.open("wb") as file:  # savez would put .npz behind a half-written file's name
         np.savez_compressed(file, images=images, labels=labels)
-
-
-def _write_onnx(network: nn.Module, path: Path) -> None:
-    axes = {"images": {0: "n"}, "logits": {0: "n"}}
-    names: dict[str, Any] = {"input_names": ["images"], "output_names": ["logits"], "dynamic_axes": axes}
-    torch.onnx.export(network, (torch.zeros(2, 3, SIDE, SIDE),), str(path), dynamo=False, **names)
 
 
 def _pooled() -> nn.Sequential:

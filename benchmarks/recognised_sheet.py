@@ -72,7 +72,7 @@ def pool(runs: Sequence[Path], judge: Judge, pair: Pair) -> tuple[UInt8Array, li
         if not (run / "results.json").is_file():
             continue
         folder = RunFolder.open(run)
-        table, names = folder.read_judged(), _class_names(folder, pair)
+        table, names = folder.read_judged(), pair.class_names or folder.results()["class_names"]
         says = jury_says(table)
         triggers = table[table.distinct if says is None else table.distinct & says]
         if len(triggers) == 0:
@@ -92,11 +92,6 @@ def pool(runs: Sequence[Path], judge: Judge, pair: Pair) -> tuple[UInt8Array, li
                 )
             )
     return np.concatenate(pictures), entries
-
-
-def _class_names(folder: RunFolder, pair: Pair) -> Sequence[str]:
-    found: list[str] = folder.results()["class_names"]
-    return pair.class_names or found
 
 
 def _names(pair: Pair, entries: Sequence[Entry]) -> list[str]:

@@ -161,7 +161,7 @@ class DcganDiscriminator(nn.Module):
         *narrower, widest = _widths(height, width)
         self.image_shape = image_shape
         self.classes = classes
-        norm = spectral_norm if normalised else _as_it_is
+        norm = spectral_norm if normalised else lambda layer: layer
         layers: list[nn.Module] = []
         before = channels
         for after in narrower:
@@ -212,10 +212,6 @@ def normalised_weights(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Ten
             u, v = (state[f"{layer}{_PARAMETRISED}.0.{vector}"] for vector in ("_u", "_v"))
             plain[f"{layer}weight"] = weight / torch.vdot(u, torch.mv(weight.flatten(1), v))
     return plain
-
-
-def _as_it_is(layer: nn.Module) -> nn.Module:
-    return layer
 
 
 def _initialise(module: nn.Module) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
-
 from diffgen.comparison.requirements import judge_of, needs_of, source_of
 from diffgen.config import CompareConfig, GeneratorConfig, is_address, replace
 from diffgen.data.split import DataSplit
@@ -83,17 +81,6 @@ def check_unchanged(config: GeneratorConfig, folder: RunFolder) -> None:
                 f"The file {getattr(config, role)} has changed since the run {folder.path} was started; put the old "
                 "one back, or start a new run."
             )
-
-
-def try_out_source(config: CompareConfig, image_shape: tuple[int, int, int], device: torch.device) -> None:
-    """See that files and objects that pictures come from do what is said of them, before anything is trained.
-
-    Raises:
-        UserError: they do not, for images of (C, H, W).
-    """
-    drawing = source_of(config)
-    if drawing is not None:
-        drawing.try_out(config, image_shape, device)
 
 
 def prepare_source(split: DataSplit, config: CompareConfig, context: FamilyContext) -> ImageSource:

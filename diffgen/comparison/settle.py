@@ -16,7 +16,7 @@ import torch
 import diffgen
 from diffgen.comparison.black_boxes import load_models, match_classes, place_of, recorded, specs_for, wall_of
 from diffgen.comparison.classes import with_known_labels
-from diffgen.comparison.image_source import generator_digests, try_out_source
+from diffgen.comparison.image_source import generator_digests
 from diffgen.comparison.label_order import announce_order, in_order, namer, names_of_classes, order_of_labels
 from diffgen.comparison.machine import device_name, resolve_batch_size, resolve_device, versions
 from diffgen.comparison.plan import Objects, Plan
@@ -28,6 +28,7 @@ from diffgen.comparison.requirements import (
     check_models,
     check_settings,
     check_tables,
+    source_of,
     unused_source,
     with_own_settings,
 )
@@ -103,7 +104,8 @@ def settled_plan(request: Request, progress: Progress) -> Iterator[Plan]:
     check_tables(asked, models)
     images, resize = load_for(request.data, models, asked, progress)
     check_images(asked, images)
-    try_out_source(asked, images.image_shape, device)
+    if (drawing := source_of(asked)) is not None:
+        drawing.try_out(asked, images.image_shape, device)
     answers = answers_digest(asked, images.image_shape)
     path = check_output(_new_folder(models) if request.output is None else Path(request.output), force=request.force)
     check_query_budgets(models, images)

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from diffgen.data.annotations import find_annotations
 from diffgen.data.boxed import load_boxed
 from diffgen.data.decoded import Facts
-from diffgen.data.file_tree import SPLIT_NAMES, FileTree, Parts, zip_tree
+from diffgen.data.file_tree import SPLIT_NAMES, FileTree, Parts
 from diffgen.data.picture_file import SUFFIXES, begins_as_picture, decode
 from diffgen.data.picture_stack import Pictures, read_pictures
 from diffgen.data.reading import PictureNotes, Reading, say_order, some, sorted_names
@@ -107,16 +106,6 @@ def load_tree(tree: FileTree, split: Literal["train", "test"] | None, reading: R
 
 def _decoded(tree: FileTree, path: Parts, source: str, notes: PictureNotes) -> UInt8Array:
     return decode(tree.read(path), "/".join(path), source, notes)
-
-
-def load_zip(path: Path, split: Literal["train", "test"] | None, reading: Reading) -> ImageSet:
-    """As :func:`load_tree` for a zip, which is read without being extracted.
-
-    Raises:
-        UserError: as there, and for a damaged or suspicious zip.
-    """
-    with zip_tree(path, reading.source) as tree:
-        return load_tree(tree, split, reading)
 
 
 def arrange(tree: FileTree, split: Literal["train", "test"] | None, source: str) -> Arrangement:

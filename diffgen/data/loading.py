@@ -187,9 +187,11 @@ def _load_file(path: Path, split: Split | None, reading: Reading) -> ImageSet:
 
         if looks_like_npz(path):
             return load_npz(path, split, reading)
-        from diffgen.data.image_folder import load_zip
+        from diffgen.data.file_tree import zip_tree
+        from diffgen.data.image_folder import load_tree
 
-        return load_zip(path, split, reading)
+        with zip_tree(path, source) as tree:
+            return load_tree(tree, split, reading)
     from diffgen.data.idx import load_idx, looks_like_idx
     from diffgen.data.parquet import MAGIC, load_parquet
 

@@ -137,7 +137,6 @@ def fields(must: Mapping[str, Check], may: Mapping[str, Check] | None = None) ->
     return check_all
 
 
-_SHARE = number(0, 1)
 _FILE = fields({"name": text, "path": or_none(text), "sha256": or_none(text)})
 _PART = fields({"file": text, "rows": whole()})
 _NUMBERS = rows(whole(0, MAX_CLASSES - 1), most=MAX_CLASSES)

@@ -43,11 +43,6 @@ class Examples:
     def __len__(self) -> int:
         return len(self.rows)
 
-    @property
-    def models_to_tell_apart(self) -> int:
-        """How many models some picture teaches to trust."""
-        return len(np.unique(self.targets))
-
     def only(self, chosen: BoolArray) -> Examples:
         """Those that are chosen, bool (N,)."""
         columns = {name: getattr(self, name)[chosen] for name in ("rows", "targets", "right", "groups")}

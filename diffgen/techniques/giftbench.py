@@ -102,9 +102,6 @@ class Giftbench(GeneticTechnique):
     def seeds(cls, real: RealImages) -> Int64Array:
         return real.all_right()
 
-    def expected(self, rows: Int64Array) -> Int64Array:
-        return self.context.need_real().answers.labels[rows, 0]
-
     def first_step(self, lane: int) -> float:
         return BEGINNING * self._step
 

@@ -116,9 +116,6 @@ class Sinvad(GeneticTechnique):
     def seeds(cls, real: RealImages) -> Int64Array:
         return real.all_alike()
 
-    def expected(self, rows: Int64Array) -> Int64Array:
-        return self.context.need_real().answers.labels[rows, 0]
-
     def target_of(self, expected: int) -> int:
         others = self._labels[self._labels != expected]
         return int(self._rng.choice(others)) if self.settings.search == "escape" and len(others) else -1

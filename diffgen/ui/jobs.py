@@ -163,7 +163,7 @@ class Jobs:
         with self._lock:  # two who click at once start one
             if (other := self.of(run)) is not None and other.alive:
                 raise UserError(f"'diffgen {other.verb}' works on the run {run}; wait for it, or stop it first.")
-            self._tidy()
+            _remove(self.every()[_KEPT:])
             return self._started(verb, run, words)
 
     def _started(self, verb: str, run: str, words: Sequence[str]) -> Job:
@@ -216,9 +216,6 @@ class Jobs:
         """A run was deleted: what is over about it is remembered no longer."""
         with self._lock:
             _remove(job for job in self.every() if job.run == run)
-
-    def _tidy(self) -> None:
-        _remove(self.every()[_KEPT:])
 
 
 @contextmanager

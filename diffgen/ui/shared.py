@@ -136,15 +136,10 @@ class Shared:
         return None if job is None or job.last_sign < begun else job
 
 
-def _as_said(_: gr.Dropdown, payload: Any) -> Any:
-    return payload
-
-
 # A class, since Gradio makes each one that is updated anew; by `type` alone, since the metaclass of Gradio would write
 # a stub file beside this one.
-_Choice: Any = type.__new__(
-    type(gr.Dropdown), "Choice", (gr.Dropdown,), {"preprocess": _as_said, "is_template": True, "__module__": __name__}
-)
+_AS_SAID = {"preprocess": lambda self, payload: payload, "is_template": True, "__module__": __name__}
+_Choice: Any = type.__new__(type(gr.Dropdown), "Choice", (gr.Dropdown,), _AS_SAID)
 
 
 def choice(options: Sequence[Any], **more: Any) -> gr.Dropdown:

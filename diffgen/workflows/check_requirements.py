@@ -102,7 +102,11 @@ def check_outputs(models: Sequence[BlackBox]) -> None:
     for sentence in several_labels(models):
         raise UserError(sentence)
     heads = {model.preprocessing.head for model in models if model.detects}
-    later = {role: model for role, model in zip(roles(models), models, strict=True) if _from_one(model)}
+    later = {
+        role: model
+        for role, model in zip(roles(models), models, strict=True)
+        if model.detects and model.preprocessing.background == "first"
+    }
     if len(heads) == len(later) == 1:
         ((role, model),) = later.items()
         if not model.background_said:
@@ -111,10 +115,6 @@ def check_outputs(models: Sequence[BlackBox]) -> None:
                 "that what reads both alike takes each object for one of the next class; if they are not read alike, "
                 f"add --{role.lower()}-background first."
             )
-
-
-def _from_one(model: BlackBox) -> bool:
-    return model.detects and model.preprocessing.background == "first"
 
 
 def check_tables(config: CheckConfig, store: Store, models: Sequence[BlackBox]) -> None:

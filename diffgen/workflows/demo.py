@@ -203,19 +203,21 @@ def save_torchscript(network: nn.Module, path: Path, image_shape: tuple[int, int
         write_whole(path, lambda temporary: torch.jit.save(scripted, str(temporary)))
 
 
-def save_onnx(network: nn.Module, path: Path) -> None:
-    """Save a classifier of 1x28x28 images as ONNX, for batches of any size."""
+def save_onnx(
+    network: nn.Module, path: Path, image_shape: tuple[int, int, int] = (1, 28, 28), output: str = "logits"
+) -> None:
+    """Save a network of (C, H, W) images as ONNX, for batches of any size."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=DeprecationWarning)
         write_whole(
             path,
             lambda temporary: torch.onnx.export(
                 network,
-                (torch.zeros(2, 1, 28, 28),),
+                (torch.zeros(2, *image_shape),),
                 str(temporary),
                 dynamo=False,
                 input_names=["images"],
-                output_names=["logits"],
-                dynamic_axes={"images": {0: "n"}, "logits": {0: "n"}},
+                output_names=[output],
+                dynamic_axes={"images": {0: "n"}, output: {0: "n"}},
             ),
         )

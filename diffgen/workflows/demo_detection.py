@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from itertools import pairwise
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from diffgen.runs.outputs import filled, output_file, output_folder, write_new
 from diffgen.runs.pictures import png_bytes
 from diffgen.types import Float32Array, ImageSet, UInt8Array
 from diffgen.workflows.compare import compare
+from diffgen.workflows.demo import save_onnx
 
 SIDE = 96  # of a picture, pixels
 _STRIDE = 8
@@ -144,17 +144,7 @@ def save_detector(network: GridDetector, path: Path) -> None:
     import onnx
 
     def write(temporary: Path) -> None:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", category=DeprecationWarning)
-            torch.onnx.export(
-                network,
-                (torch.zeros(2, 1, SIDE, SIDE),),
-                str(temporary),
-                dynamo=False,
-                input_names=["images"],
-                output_names=["output0"],
-                dynamic_axes={"images": {0: "n"}, "output0": {0: "n"}},
-            )
+        save_onnx(network, temporary, (1, SIDE, SIDE), output="output0")
         model = onnx.load(str(temporary))
         model.metadata_props.add(key="names", value=str({number: str(number) for number in range(_CLASSES)}))
         onnx.save(model, str(temporary))

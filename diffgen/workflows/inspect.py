@@ -191,29 +191,38 @@ def inspect(
         order = order_of_labels(images, class_names or names_of_classes(box))
         announce_order(images, order, class_names, f"model {box.name}", progress)
     if beside is not None:
-        remark = (
-            f"written by diffgen inspect: {_said_figures(chosen)} on {images.source}; options of the "
-            "command line win over this file"
-        )
-        write_text(beside, sidecar_text(chosen.preprocessing, class_names, remark))
+        _write(beside, chosen, class_names, f"{_said_figures(chosen)} on {images.source}")
     return Inspection(
-        model=box.name,
-        path=box.url if box.path is None else str(box.path),
-        format=_format(box),
+        **_about(box, images, chosen, beside),
         takes=tuple(shapes),
-        image_shape=images.image_shape,
-        classes=box.num_classes,
         class_names=class_names,
-        fixed_batch=box.fixed_batch,
-        images=chosen.images,
-        labelled=chosen.accuracy is not None,
         candidates=tuple(candidates),
         alike=len(equals),
-        chosen=chosen,
         now=None if now is None else now.candidate,
         now_at_chance=now is not None and trials.at_chance(now),
-        written=None if beside is None else str(beside),
     )
+
+
+def _write(beside: Path, chosen: Candidate, class_names: tuple[str, ...], figures: str) -> None:
+    """Write the sidecar."""
+    remark = f"written by diffgen inspect: {figures}; options of the command line win over this file"
+    write_text(beside, sidecar_text(chosen.preprocessing, class_names, remark))
+
+
+def _about(box: BlackBox, images: ImageSet, chosen: Candidate, beside: Path | None) -> dict[str, Any]:
+    """What an inspection says of a model of whatever task."""
+    return {
+        "model": box.name,
+        "path": box.url if box.path is None else str(box.path),
+        "format": _format(box),
+        "image_shape": images.image_shape,
+        "classes": box.num_classes,
+        "fixed_batch": box.fixed_batch,
+        "images": chosen.images,
+        "labelled": chosen.accuracy is not None,
+        "chosen": chosen,
+        "written": None if beside is None else str(beside),
+    }
 
 
 def _of_detector(
@@ -239,28 +248,15 @@ def _of_detector(
     if beside is not None:
         measure = "mean average precision" if box.detects else "mean IoU with masks"
         how = "no boxes are known" if chosen.accuracy is None else f"{measure} {chosen.accuracy:.3f}"
-        remark = (
-            f"written by diffgen inspect: {how}, {chosen.images} images of {images.source}; options of the command "
-            "line win over this file"
-        )
-        write_text(beside, sidecar_text(chosen.preprocessing, class_names, remark))
+        _write(beside, chosen, class_names, f"{how}, {chosen.images} images of {images.source}")
     return Inspection(
-        model=box.name,
-        path=box.url if box.path is None else str(box.path),
-        format=_format(box),
+        **_about(box, images, chosen, beside),
         takes=shapes,
-        image_shape=images.image_shape,
-        classes=box.num_classes,
         class_names=class_names or box.class_names,
-        fixed_batch=box.fixed_batch,
-        images=chosen.images,
-        labelled=chosen.accuracy is not None,
         candidates=found.candidates,
         alike=found.alike,
-        chosen=chosen,
         now=found.now,
         now_at_chance=False,
-        written=None if beside is None else str(beside),
         head=found.words,
     )
 

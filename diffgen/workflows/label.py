@@ -14,9 +14,7 @@ from diffgen.comparison.named_settings import stored_settings
 from diffgen.config import LabelConfig
 from diffgen.errors import UserError
 from diffgen.events import Listener, Progress, StopToken
-from diffgen.labels.automatic import (
-    intended_labels,
-)
+from diffgen.labels.automatic import intended_labels
 from diffgen.labels.reading import merge, read_labels
 from diffgen.labels.sheet import Sheet, image_id, sample_size, write_sheet
 from diffgen.labels.store import INVALID, SOURCES, UNLABELLED, LabelStore, outcomes
@@ -28,8 +26,6 @@ from diffgen.runs.triggers import TriggerTable
 from diffgen.sampling import random_rows
 from diffgen.sources.space import LatentLayout
 from diffgen.types import Int64Array, Result, several
-
-_BATCH = 1024
 
 
 @dataclass(frozen=True)

@@ -395,7 +395,7 @@ def _on_held_out(
     of_these = made_from(given.finds, given.examples, rows, threshold=given.near_duplicate)
     if of_these.any():
         given = replace(given, examples=given.examples.only(~of_these))
-        if given.examples.models_to_tell_apart < 2:
+        if len(np.unique(given.examples.targets)) < 2:
             given.progress.warn(
                 "What is labelled was mostly made from the images that were held out, or looks like what was, so that "
                 "the selector is not judged on these; give other labelled ones with --data."

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import math
 import mmap
 import os
 import socket
@@ -154,11 +153,6 @@ class SharedMemory:
     def part(self, start: int, size: int) -> NDArray[np.uint8]:
         """So many bytes after the beginning; the memory is shared."""
         return np.ndarray((size,), np.uint8, self._bytes, start)
-
-
-def bytes_of(shape: tuple[int, ...], itemsize: int) -> int:
-    """How many bytes an array takes."""
-    return math.prod(shape) * itemsize
 
 
 class Part(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import signal
@@ -16,7 +17,7 @@ from typing import Any
 import torch
 
 from diffgen.errors import ServiceError, Stopped, UserError
-from diffgen.models.isolation.channel import Gone, ProtocolError, SharedMemory, bytes_of, receive, send
+from diffgen.models.isolation.channel import Gone, ProtocolError, SharedMemory, receive, send
 from diffgen.models.isolation.starting import Server, start
 from diffgen.models.patience import hurried_until
 from diffgen.models.wording import ForeignError, NoClassesError, cleaned, counted
@@ -136,7 +137,7 @@ class Child:
             if not possible or dtype is None or self._answer is None:
                 raise self._died("gave an answer that cannot be")
             shape: tuple[int, ...] = tuple(sides or ())
-            size = bytes_of(shape, dtype.itemsize)
+            size = math.prod(shape) * dtype.itemsize
             if start + size > self._answer.size:
                 raise self._died("gave an answer that cannot be")
             values = torch.from_numpy(self._answer.part(start, size)).clone().view(dtype).view(shape)

@@ -124,10 +124,6 @@ class GeneticTechnique(LatentTechnique):
     # -- what a method decides ---------------------------------------------------------------------------------------
 
     @abstractmethod
-    def expected(self, rows: Int64Array) -> Int64Array:
-        """int64 (n,): the labels of seeds."""
-
-    @abstractmethod
     def first_step(self, lane: int) -> float:
         """Size of mutations when a search begins."""
 
@@ -171,7 +167,7 @@ class GeneticTechnique(LatentTechnique):
         self._taken += 1
         row = self._order[number % len(self._order)]
         lanes.row[lane], lanes.aim[lane] = row, model if self._each else EVERY_MODEL
-        lanes.expected[lane] = self.expected(np.array([row]))[0]
+        lanes.expected[lane] = self.context.need_real().answers.labels[row, 0]
         lanes.target[lane] = self.target_of(int(lanes.expected[lane]))
         lanes.asked[lane], lanes.generation[lane] = 0, -1
         lanes.seed[lane] = self._encoded.genes(np.array([row]))[0]
