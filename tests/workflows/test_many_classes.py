@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from lxml import etree
 
-from benchmarks.nets_of_kinds import make_nets
 from diffgen.comparison.stages import CompareResult
 from diffgen.config import Budget, CheckConfig, CompareConfig, FilterConfig, Limits, ModelSpec, Preprocessing
 from diffgen.data import load
@@ -31,6 +30,7 @@ from diffgen.workflows.export import export
 from diffgen.workflows.listing import draw_report
 from diffgen.workflows.replay import replay
 from diffgen.workflows.resume import resume
+from tests.workflows.nets_of_kinds import make_nets
 
 CLASSES, KINDS = 10_000, 1_000
 FEW = Budget(queries=200)
