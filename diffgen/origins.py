@@ -83,11 +83,7 @@ def extended(recipe: str, step: Step) -> str:
 
 
 def check_recipes(recipes: Iterable[str], fault: str) -> None:
-    """Refuse what is no recipe; of what is one nothing is made, which is faster.
-
-    Raises:
-        UserError: one is none; it begins with ``fault``.
-    """
+    """Refuse what is no recipe, making nothing of what is one; UserError begins with ``fault``."""
     for text in recipes:
         try:
             if _RECIPE.fullmatch(text) is None:

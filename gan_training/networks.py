@@ -62,11 +62,7 @@ def check_image_shape(image_shape: tuple[int, int, int]) -> None:
 
 
 def check_resize(side: int | tuple[int, int] | None) -> None:
-    """Say at once when images are to be brought to a size that no network fits.
-
-    Raises:
-        UserError: neither None nor one of the supported sizes.
-    """
+    """Say at once, by UserError, when images are to be brought to a size that no network fits."""
     if side is not None and side not in SUPPORTED_SIZES:
         known = ", ".join(map(str, SUPPORTED_SIZES))
         height, width = side if isinstance(side, tuple) else (side, side)

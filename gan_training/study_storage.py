@@ -48,11 +48,7 @@ def open_storage(given: str | None, journal: Path) -> BaseStorage:
 
 
 def check_storage(given: str | None) -> None:
-    """See before anything is computed that a journal file can be; a database is asked when it is opened.
-
-    Raises:
-        UserError: it cannot.
-    """
+    """See at once that a journal file can be, or raise UserError; a database is asked when it is opened."""
     if given is None or "://" in given:
         return
     path = Path(given)

@@ -278,11 +278,7 @@ def train(
 
 
 def _trained(training: TrainingState, batches: Batches, rng: torch.Generator, steps: int, half: bool) -> TrainedGan:
-    """The networks as they were at their best, where the guard measured them, else as they are.
-
-    Raises:
-        RunError: their weights are no longer finite.
-    """
+    """The networks at their best, where the guard measured them, else as they are. RunError if not finite."""
     if training.kept:
         training.averaged.load_state_dict(training.kept["averaged"])
         training.discriminator.load_state_dict(training.kept["discriminator"])

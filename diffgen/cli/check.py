@@ -81,11 +81,7 @@ def add_parser(verbs: Any) -> None:
 
 
 def config_from(arguments: argparse.Namespace, file: Layer) -> tuple[CheckConfig, CheckConfig]:
-    """The settings that options and configuration file name, and what they would be if neither said anything.
-
-    Raises:
-        UserError: a value that cannot be.
-    """
+    """The settings that options and file name, and what they would be if neither did. UserError if one cannot be."""
     from diffgen.comparison.settings_file import parts
 
     arguments.models = [model for model in (arguments.model_a, arguments.model_b) if model is not None]

@@ -64,11 +64,7 @@ def preprocessing_from(arguments: argparse.Namespace, prefix: str = "") -> Prepr
 
 
 def spec_from(arguments: argparse.Namespace, prefix: str = "") -> ModelSpec:
-    """What the options say of one model: its pre-processing, how it is opened, and how a remote one is asked.
-
-    Raises:
-        UserError: a value that cannot be.
-    """
+    """What the options say of one model: how it is fed, opened and asked. UserError for a value that cannot be."""
     opening = {**_given(arguments, prefix, "opening"), "remote": _given(arguments, prefix, "remote")}
     return ModelSpec(
         preprocessing=preprocessing_from(arguments, prefix),
@@ -99,11 +95,7 @@ def specs_from(arguments: argparse.Namespace, models: int) -> tuple[ModelSpec, .
 
 
 def specs_of_run(arguments: argparse.Namespace, run: str | Path) -> tuple[ModelSpec, ...]:
-    """What the options say of each model of a run.
-
-    Raises:
-        UserError: see :func:`specs_from`; or no run is there.
-    """
+    """What the options say of each model of a run. UserError as :func:`specs_from`; or no run is there."""
     from diffgen.runs.folder import RunFolder
 
     return specs_from(arguments, max(2, len(RunFolder.open(run).manifest.get("files", ()))))

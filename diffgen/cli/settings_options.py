@@ -160,11 +160,7 @@ def add_settings(group: Any, kind: Any, names: Collection[str] = ()) -> None:
 
 
 def settings_from(arguments: argparse.Namespace, kind: Any) -> Any:
-    """The settings of a class as :func:`add_settings`'s options say, the others by default.
-
-    Raises:
-        UserError: a value that cannot be.
-    """
+    """A class's settings as :func:`add_settings`'s options say, else by default. UserError if one cannot be."""
     said = {each.key: getattr(arguments, each.key, None) for each in every_setting(kind)}
     given = nested({key: value for key, value in said.items() if value is not None})
     return applied(kind(), given.get(kind.__table__, {}) if kind.__table__ else given)

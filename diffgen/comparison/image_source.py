@@ -64,11 +64,7 @@ def _whole(path: str | Path | None) -> str | None:
 
 
 def generator_digests(config: GeneratorConfig) -> dict[str, str]:
-    """SHA-256 of the files of a generator of the user's own, by the setting that names them; empty for the GAN.
-
-    Raises:
-        UserError: a file cannot be read.
-    """
+    """SHA-256 of the files of a generator of the user's own, by setting. UserError if a file cannot be read."""
     return {role: file_digest(path) for role in _ROLES if (path := getattr(config, role)) is not None}
 
 

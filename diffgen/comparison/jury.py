@@ -200,11 +200,7 @@ def stored_jury(
 
 
 def announce(made: PreparedJury, folder: RunFolder, progress: Progress) -> None:
-    """Say that a run that is resumed has another jury than it was started with, where that is so.
-
-    Raises:
-        UserError: the user gave it.
-    """
+    """Say that a resumed run has another jury than it was started with; UserError if the user gave it."""
     before = folder.manifest.get("jury", made.note)
     if before != made.note:
         if before is not None and "order" in before:

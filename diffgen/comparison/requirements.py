@@ -177,11 +177,7 @@ def with_own_settings(config: CompareConfig) -> CompareConfig:
 
 
 def check_settings(config: CompareConfig) -> None:
-    """See that the parts that the settings name have what they need, and that what they name is used.
-
-    Raises:
-        UserError: they have not, or it is not.
-    """
+    """See that parts have what they need, and that what settings name is used, or raise UserError."""
     check_own_settings(config)
     needs, drawing, judge = needs_of(config), source_of(config), judge_of(config)
     _check_filters(config)
@@ -285,11 +281,7 @@ def check_tables(config: CompareConfig, models: Sequence[BlackBox]) -> None:
 
 
 def check_images(config: CompareConfig, images: ImageSet) -> None:
-    """See that the real images are what the technique, the sources and the filters can work with.
-
-    Raises:
-        UserError: they are not.
-    """
+    """See that technique, sources and filters can work with the real images, or raise UserError."""
     if "labels" in needs_of(config) and images.labels is None:
         own = sorted(TECHNIQUES.own().items())
         others = [name for name, each in own if "labels" not in each.needs(config.search)]
@@ -338,11 +330,7 @@ def check_jury(config: CompareConfig, missing: str) -> None:
 
 
 def check_seeds(config: CompareConfig, real: RealImages, source: str) -> None:
-    """See that there is a real image that the technique can begin with, where it begins with any.
-
-    Raises:
-        UserError: there is none.
-    """
+    """See that the technique finds a real image to begin with, where it needs one, or raise UserError."""
     kind = technique_class(config.technique)
     needs = kind.needs(config.search)
     if ("encoder" in needs or "source" not in needs) and len(kind.seeds(real)) == 0:

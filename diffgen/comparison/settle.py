@@ -269,11 +269,7 @@ def answers_digest(config: CompareConfig, image_shape: tuple[int, int, int]) -> 
 
 
 def check_same_answers(config: CompareConfig, folder: RunFolder, image_shape: tuple[int, int, int]) -> None:
-    """See that the answers are those that a run was started with.
-
-    Raises:
-        UserError: they are not, or see :func:`answers_digest`.
-    """
+    """See that the answers are those that a run was started with. UserError if not, or as :func:`answers_digest`."""
     before = folder.manifest.get("learned_from")
     if before is not None and answers_digest(config, image_shape) != before:
         raise UserError(

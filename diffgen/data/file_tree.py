@@ -57,11 +57,7 @@ class FileTree:
 
 
 def stamp_of(paths: Iterable[Path]) -> str:
-    """What tells files from others: where they lie, their sizes, and when they were last written.
-
-    Raises:
-        UserError: one cannot be looked at.
-    """
+    """What tells files from others: places, sizes, times of writing. UserError if one cannot be looked at."""
     digest = hashlib.sha256()
     for path in paths:
         try:

@@ -101,11 +101,7 @@ def load_idx(images_file: Path, reading: Reading) -> ImageSet:
 
 
 def _rows(path: Path) -> ArrayRows:
-    """The images of a file, to be read row by row.
-
-    Raises:
-        UserError: as :func:`read_idx`, before the values are read.
-    """
+    """The images of a file, to be read row by row. UserError as :func:`read_idx`, before the values are read."""
 
     @contextmanager
     def opened() -> Iterator[BinaryIO]:

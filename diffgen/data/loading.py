@@ -116,11 +116,7 @@ def is_word(source: object) -> bool:
 
 
 def check_there(source: str) -> None:
-    """See that there is something by the name of a source; what is in it is not looked at.
-
-    Raises:
-        UserError: there is nothing; see :func:`load`.
-    """
+    """See that there is something by a source's name, whatever is in it. UserError if not; see :func:`load`."""
     if source.startswith(_TORCHVISION):
         from diffgen.data.torchvision_sets import named_set
 

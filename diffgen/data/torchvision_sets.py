@@ -88,11 +88,7 @@ def load_torchvision(source: str, progress: Progress) -> ImageSet:
 
 
 def named_set(source: str) -> tuple[str, Split]:
-    """The data set that a source names, and which part of it; nothing is fetched.
-
-    Raises:
-        UserError: there is no such data set, or part.
-    """
+    """The data set and part that a source names; nothing is fetched. UserError if there is none of the kind."""
     wanted, colon, split = source.removeprefix(PREFIX).partition(":")
     by_lower = {name.lower(): name for name in KNOWN}
     if wanted.lower() not in by_lower:

@@ -65,11 +65,7 @@ def build(data: ImageSet, *, device: torch.device | str = "cpu", progress: Progr
 
 
 def prepare(data: ImageSet, *, device: torch.device | str = "cpu", progress: Progress | None = None) -> Cells:
-    """The cells of a data set, from the cache or newly made; damaged ones are made anew.
-
-    Raises:
-        UserError: the cache folder cannot be made.
-    """
+    """The cells of a data set, from the cache or newly made. UserError if the cache folder cannot be made."""
     progress = progress or Progress()
     artifact = Artifact("cells", {"data": data.digest, "cells": FORMAT, "device": torch.device(device).type})
 

@@ -48,11 +48,7 @@ class CheckResult:
 
     @classmethod
     def from_record(cls, run: Path, record: Mapping[str, Any], go_on: str = "") -> CheckResult:
-        """What results.json of a run says under "check".
-
-        Raises:
-            KeyError, TypeError, ValueError: it is damaged.
-        """
+        """What results.json says under "check". KeyError, TypeError, ValueError if it is damaged."""
         conditions, values = read_conditions(record), read_values(record)
         worst = tuple(
             f"base says {each['names'][0]}, candidate says {each['names'][1]} (cell {each['cell']}, "

@@ -151,11 +151,7 @@ class Sheet:
 
 
 def write_sheet(folder: Path, sheet: Sheet) -> None:
-    """Write labels.csv, label.html and pictures/ into a folder.
-
-    Raises:
-        OSError: the disk is full or the folder cannot be written.
-    """
+    """Write labels.csv, label.html and pictures/. OSError if the disk is full or the folder cannot be written."""
     make_folder(folder / PICTURES)
     rows = []
     for identifier, image in zip(sheet.ids, sheet.images, strict=True):

@@ -139,20 +139,12 @@ def load(
 
 
 def file_digest(path: str | os.PathLike[str]) -> str:
-    """What identifies the contents of a model file, without opening it as a model.
-
-    Raises:
-        UserError: there is no such file, or it cannot be read.
-    """
+    """What identifies a model file's contents, without opening it as a model. UserError if it cannot be read."""
     return identify(expanded(path))[1]
 
 
 def identify(path: Path) -> tuple[FileKind, str]:
-    """What kind of file a model file is, and the digest of its contents.
-
-    Raises:
-        UserError: there is no such file, or it cannot be read.
-    """
+    """The kind of a model file, and the digest of its contents. UserError if it cannot be read, or is not there."""
     if "://" in str(path) or str(path).startswith(("http:/", "https:/")):
         raise UserError(
             f"{path} is an address on the network but not http(s)://HOST/v2/models/NAME as text; download the model "

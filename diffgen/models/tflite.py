@@ -11,11 +11,7 @@ from diffgen.numerics import all_threads
 
 
 class TfliteModel(GraphModel):
-    """A :class:`TfliteGraph` as a black box; its answers come from the CPU whatever the device.
-
-    Raises:
-        UserError: see :class:`TfliteGraph`.
-    """
+    """A :class:`TfliteGraph` as a black box, whatever the device on the CPU; raises what that raises."""
 
     format = TfliteGraph.format
 

@@ -75,11 +75,7 @@ def connect(ray: Any, address: str, workers: int) -> None:
 
 
 def check_answers(address: str) -> None:
-    """See that something answers at an address; Ray itself would try for minutes.
-
-    Raises:
-        UserError: nothing does, or it is no address.
-    """
+    """See that something answers at an address, or raise UserError; Ray itself would try for minutes."""
     match = _ADDRESS.fullmatch(address)
     if match is None:
         raise UserError(f"The Ray address {address!r} is not understood; write auto, host:port or ray://host:port.")

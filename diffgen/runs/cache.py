@@ -48,11 +48,7 @@ def cache_folder() -> Path:
 
 
 def cache_kind(kind: str) -> Path:
-    """The folder of one kind of things in the cache; it is made, and a new cache is marked as diffgen's.
-
-    Raises:
-        UserError: it cannot be made.
-    """
+    """The cache's folder of one kind, made and marked as diffgen's. UserError if it cannot be made."""
     cache = cache_folder()
     folder = cache / kind
     try:
@@ -149,11 +145,7 @@ class Trimmed:
 
 
 def trim(cache: Path, limit: int) -> Trimmed:
-    """Remove what was used least recently until no more than ``limit`` bytes are left.
-
-    Raises:
-        UserError: something cannot be removed.
-    """
+    """Remove what was used least recently until ``limit`` bytes are left. UserError if something cannot be removed."""
     entries = sorted(_entries(cache), key=lambda each: each.used)
     left, freed, in_use = sum(each.size for each in entries), dict[str, int](), 0
     for entry in entries:

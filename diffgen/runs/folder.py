@@ -127,11 +127,7 @@ class RunFolder:
         return cls(path, manifest)
 
     def check_description(self) -> None:
-        """See that the manifest says which models and data the run is about.
-
-        Raises:
-            UserError: it does not; the folder is damaged.
-        """
+        """See that the manifest says which models and data the run is about. UserError if the folder is damaged."""
         try:
             schema.DESCRIPTION(self.manifest)
         except ValueError as error:
@@ -288,11 +284,7 @@ class RunFolder:
         return columns, file
 
     def read_judged(self) -> TriggerTable:
-        """All triggers with their verdicts; see :meth:`read_triggers`.
-
-        Raises:
-            UserError: the run did not come to its end, or is damaged.
-        """
+        """All triggers with verdicts; see :meth:`read_triggers`. UserError if the run has not ended, or is damaged."""
         verdicts = Verdicts.from_arrays(self.read_arrays("verdicts"))
         return self.read_triggers().judged(verdicts)
 

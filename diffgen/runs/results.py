@@ -343,11 +343,7 @@ def read_results(folder: RunFolder) -> AnyResults:
 
 
 def read_finished(folder: RunFolder) -> RunResults:
-    """As :func:`read_results`, of a run whose search came to its end.
-
-    Raises:
-        UserError: it did not, or the file is damaged.
-    """
+    """As :func:`read_results`, of a search that came to its end. UserError if it did not, or is damaged."""
     results = read_results(folder)
     if isinstance(results, UnfinishedCheck):
         raise UserError(f"The search of the check {folder.path} did not come to its end; go on with it with --resume.")

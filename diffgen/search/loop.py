@@ -124,11 +124,7 @@ class SearchLoop:
                 on_generation()
 
     def generation(self, on_answer: Callable[[], None] | None = None) -> bool:
-        """Ask until the technique is between two generations; False when the search ends before.
-
-        Raises:
-            RunError, UserError: see :meth:`run`.
-        """
+        """Ask until a generation is over; False when the search ends before. RunError, UserError as :meth:`run`."""
         while not self.technique.finished and (room := self.room()) > 0:
             proposal = self.technique.propose(room)
             check_proposal(

@@ -57,11 +57,7 @@ class Nsga2Search:
         return self._offspring is None
 
     def propose(self, room: int) -> Proposal:
-        """The next pictures of the present generation, at most ``room``.
-
-        Raises:
-            RunError: no new individuals can be made any more.
-        """
+        """At most ``room`` pictures of the present generation. RunError if no new individuals can be made any more."""
         if self._offspring is None:
             self._offspring = self._first() if self.population is None else self._next(self.population)
         first = sum(len(answers) for _, answers in self._told)

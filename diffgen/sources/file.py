@@ -365,11 +365,7 @@ class FileFamily(Family):
 def _opened(
     own: GeneratorConfig, image_shape: tuple[int, int, int], device: torch.device
 ) -> tuple[FileSource, FileScorer | None]:
-    """The generator of the settings, with its encoder where they name one, and its discriminator.
-
-    Raises:
-        UserError: a file does not do what is said of it.
-    """
+    """Generator, encoder and discriminator of the settings. UserError if a file does not do what is said of it."""
     source = (FileSource if own.encoder is None else EncodingFileSource)(own, image_shape, device=device)
     if own.discriminator is None:
         return source, None

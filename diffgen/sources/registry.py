@@ -80,11 +80,7 @@ SOURCES: Registry[Family] = Registry(Family)  # type: ignore[type-abstract]
 
 
 def family_named(name: str) -> Family:
-    """The family of that name: one of diffgen's own, an object that was given, or what a package offers.
-
-    Raises:
-        UserError: there is none.
-    """
+    """The family of that name: diffgen's own, a given object, or a package's. UserError if there is none."""
     given: Any = SOURCES.find(name)
     if inspect.isclass(given) and issubclass(given, Family):
         given = given()

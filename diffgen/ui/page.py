@@ -68,11 +68,7 @@ class _Page(gr.Blocks):  # type: ignore[misc]
 
 
 def refuse_files(given: Any, uploads: Path) -> None:
-    """See that JSON values name no file, as Gradio writes one, that does not lie in a folder.
-
-    Raises:
-        UserError: one does not, or is gone.
-    """
+    """See that JSON values name no file, as Gradio writes one, outside of a folder, or raise UserError."""
     left = [given]
     while left:
         value = left.pop()

@@ -36,11 +36,7 @@ class Place:
 
     @classmethod
     def of(cls, runs: str, files: Sequence[str]) -> tuple[Place, str]:
-        """The place, and the run that was named in place of a folder of runs, or nothing.
-
-        Raises:
-            UserError: a folder is missing, or is none.
-        """
+        """The place, and the run named in place of a folder of runs, or nothing. UserError if a folder is missing."""
         folder, first = Path(runs).resolve(), ""
         if (folder / "manifest.json").is_file():
             folder, first = folder.parent, folder.name

@@ -118,11 +118,7 @@ def check_outputs(models: Sequence[BlackBox]) -> None:
 
 
 def check_tables(config: CheckConfig, store: Store, models: Sequence[BlackBox]) -> None:
-    """See that a model that is only a table of answers is asked about no image that it does not list.
-
-    Raises:
-        UserError: it would be.
-    """
+    """See that a table of answers is asked about no image that it does not list, or raise UserError."""
     varied = config.variations and panel_of(models) is None  # of detectors no variations are made
     if any(model.is_table for model in models) and (varied or store.behaviours):
         raise UserError(

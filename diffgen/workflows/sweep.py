@@ -137,11 +137,7 @@ class _Sweep:
                 pool.close()  # what still runs goes on from its checkpoint the next time
 
     def _pool(self) -> tuple[Pool, int, int]:
-        """What runs the comparisons, how many at once, and with how many threads each.
-
-        Raises:
-            UserError: no cluster answers.
-        """
+        """What runs the comparisons, how many at once, threads of each. UserError if no cluster answers."""
         if self._ray is None:
             at_once = min(self._workers or 1, len(self._cells))
             return Processes(), at_once, max(1, all_threads() // at_once)

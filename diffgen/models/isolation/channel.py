@@ -57,11 +57,7 @@ def receive(connection: socket.socket, wait: Callable[[], None] = lambda: None) 
 
 
 def receive_with_descriptors(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """The next message of a trusted sender, and the descriptors that came with it.
-
-    Raises:
-        Gone, ProtocolError: see :func:`receive`.
-    """
+    """A trusted sender's next message, and the descriptors with it. Gone, ProtocolError as :func:`receive`."""
     try:
         head, descriptors, _, _ = socket.recv_fds(connection, _PIECE, _MAX_DESCRIPTORS)
     except ConnectionResetError as error:
