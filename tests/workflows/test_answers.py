@@ -28,7 +28,7 @@ from diffgen.workflows.compare import compare
 from diffgen.workflows.resume import resume
 from tests.recording import Recording
 
-CONFIG = CompareConfig(device="cpu", budget=Budget(queries=600))
+CONFIG = CompareConfig(device="cpu", budget=Budget(queries=200))
 LEARNS = "Training the jury"
 
 
