@@ -94,7 +94,7 @@ from diffgen.features import cells
 from diffgen.features import encoder
 
 assert hasattr(encoder, "_STEPS_GREY")
-encoder._STEPS_GREY = 150
+encoder._STEPS_GREY = 30
 trained = encoder.train
 
 def noted(*arguments, **settings):

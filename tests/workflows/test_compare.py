@@ -181,9 +181,9 @@ def test_report_is_drawn_again_without_models_and_data(finished: CompareResult) 
 def test_a_model_against_itself_finds_nothing(
     other: str, model_files: dict[str, Path], small_config: CompareConfig, tmp_path: Path
 ) -> None:
-    config = replace(small_config, budget=Budget(queries=1500))
+    config = replace(small_config, budget=Budget(queries=300))
     result = compare(model_files["a"], model_files[other], data="digits:test", config=config, output=tmp_path / "run")
-    assert (result.queries, result.triggers, result.valid_triggers) == (1500, 0, 0)
+    assert (result.queries, result.triggers, result.valid_triggers) == (300, 0, 0)
     assert (tmp_path / "run" / "report.html").is_file()
     nobody = {"A": [0, 0], "B": [0, 0], "all": [0, 0]}
     replayed = {"run": result.run, "replayed": 0, "reproduced": 0, "faults": nobody}

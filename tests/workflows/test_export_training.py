@@ -121,8 +121,7 @@ def test_diffgen_and_torchvision_read_it(
             assert ours.labels is not None
             assert sorted(ours.labels.tolist()) == sorted(label for _, label in wanted)
             assert ours.class_names == tuple(theirs.classes)
-    config = replace(small_config, budget=Budget(queries=50), filters=FilterConfig(names=()))
-    config = replace(config, source=SourceConfig(family="seeds"))
+    config = replace(small_config, stop_after="real")
     again = compare(model_files["a"], model_files["b"], data=str(out / "test"), config=config, output=tmp_path / "run")
     # all are finds, so the models disagree on each
     results = RunFolder.open(again.run).results()

@@ -98,7 +98,7 @@ def test_colour_images_have_curves_of_fewer_strengths_before_they_have_none(
     assert (len(points), count) == (strengths, images)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1])
+@pytest.mark.parametrize("share", [pytest.param(0.0, marks=pytest.mark.slow), 0.1])
 def test_none_where_they_are_not_wanted_or_would_cost_too_much(
     share: float, model_files: dict[str, Path], small_config: CompareConfig, tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from diffgen.comparison.stages import CompareResult
-from diffgen.config import CheckConfig, CompareConfig, Limits, SelectorConfig, replace
+from diffgen.config import Budget, CheckConfig, CompareConfig, Limits, SelectorConfig, replace
 from diffgen.runs.arrays import read_arrays
 from diffgen.runs.folder import RunFolder
 from diffgen.workflows.check import check
@@ -87,12 +87,13 @@ def test_a_comparison_and_a_check_read_none_of_their_own(
     model_files: dict[str, Path], small_config: CompareConfig, tmp_path: Path, reads: Counter[str]
 ) -> None:
     """The search has them in memory."""
-    files = model_files["a"], model_files["b"]
-    result = compare(*files, data="digits:test", config=small_config, output=tmp_path / "compare")
+    files, brief = (model_files["a"], model_files["b"]), replace(small_config, budget=Budget(queries=150))
+    result = compare(*files, data="digits:test", config=brief, output=tmp_path / "compare")
     assert result.triggers > 0
     assert (tmp_path / "compare" / "report.html").is_file()
     assert not reads
-    config = CheckConfig(limits=replace(Limits(), max_regression_faults=None), random_images=100, compare=small_config)
+    limits = replace(Limits(), max_regression_faults=None)
+    config = CheckConfig(limits=limits, random_images=100, variations=0, compare=brief)
     checked = check(*files, data="digits:test", config=config, output=tmp_path / "check")
     assert checked.values.behaviours
     assert (tmp_path / "check" / "report.html").is_file()

@@ -28,7 +28,7 @@ def test_they_are_counted_as_the_models_say(
     model_files: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Against the models themselves, which are asked about all real images again."""
-    config = CompareConfig(budget=Budget(queries=1_200), device="cpu", filters=FilterConfig(names=("ssim",)))
+    config = CompareConfig(budget=Budget(queries=500), device="cpu", filters=FilterConfig(names=("ssim",)))
     stages: list[str] = []
     found = compare(
         model_files["a"],

@@ -42,7 +42,7 @@ def of_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     here = Opening(isolate="off")
     specs = tuple(ModelSpec(str(path), opening=here, class_names=NAMES) for path in models)
     config = CompareConfig(models=specs, task=TaskConfig(iou_below=0.6))
-    diffgen.compare(data=folder / "data", config=config, budget="400q", output=folder / "run")
+    diffgen.compare(data=folder / "data", config=config, budget="250q", output=folder / "run")
     return folder
 
 
@@ -253,7 +253,7 @@ def test_known_masks_say_who_is_wrong(tmp_path: Path) -> None:
     config = CompareConfig(models=specs, task=TaskConfig(iou_below=0.6))
     models = Painter(least=0.5), Turned(least=0.7)
     out = tmp_path / "run"
-    diffgen.compare(*models, data=with_masks(tmp_path / "data"), config=config, budget="300q", output=out)
+    diffgen.compare(*models, data=with_masks(tmp_path / "data"), config=config, budget="150q", output=out)
     results = read_finished(RunFolder.open(out))
     assert results.faults is not None
     assert results.verdicts_rest_on is not None
