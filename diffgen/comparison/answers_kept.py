@@ -20,9 +20,9 @@ from diffgen.runs.artifacts import Artifact, read_tensors, unreadable, write_ten
 from diffgen.tasks.kept_answers import KeptAnswers
 from diffgen.types import ImageSet
 
-FORMAT = 4
+FORMAT = 5
 _RUNTIMES = ("ai-edge-litert", "keras", "tensorflow", "jax")  # that answer for models, beside those of every run
-Asked = tuple[KeptAnswers, list[NumericNoise]]
+Asked = tuple[KeptAnswers, list[NumericNoise], tuple[float, ...]]
 
 
 def asked_once(models: Sequence[BlackBox], data: ImageSet, ask: Callable[[], Asked], progress: Progress) -> Asked:
@@ -64,12 +64,13 @@ def asked_once(models: Sequence[BlackBox], data: ImageSet, ask: Callable[[], Ask
     )
 
     def make(path: Path) -> Asked:
-        answers, noises = ask()
+        answers, noises, scores = ask()
         tensors = {"probabilities": torch.from_numpy(answers.probabilities)}
         if answers.classes is not None:
             tensors["classes"] = torch.from_numpy(answers.classes)
-        write_tensors(path, tensors, {"count": answers.count, "noises": [asdict(each) for each in noises]})
-        return answers, noises
+        noted = {"count": answers.count, "noises": [asdict(each) for each in noises], "scores": list(scores)}
+        write_tensors(path, tensors, noted)
+        return answers, noises, scores
 
     def load(path: Path) -> Asked:
         try:
@@ -77,6 +78,7 @@ def asked_once(models: Sequence[BlackBox], data: ImageSet, ask: Callable[[], Ask
             classes = tensors["classes"].numpy() if "classes" in tensors else None
             answers = KeptAnswers(tensors["probabilities"].numpy(), classes, int(header["count"]))
             noises = [NumericNoise(**each) for each in header["noises"]]
+            scores = tuple(map(float, header["scores"]))
             if len(answers) != len(data) or len(noises) != len(models):
                 raise ValueError("it holds answers to other images")
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -85,6 +87,6 @@ def asked_once(models: Sequence[BlackBox], data: ImageSet, ask: Callable[[], Ask
         for model, noise in zip(models, noises, strict=True):
             if noise.alone:
                 model.ask_alone()
-        return answers, noises
+        return answers, noises, scores
 
     return artifact.obtain(load, make, progress)

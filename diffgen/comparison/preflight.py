@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
 from math import prod
@@ -14,6 +15,7 @@ import torch
 
 from diffgen.comparison.answers_kept import Asked, asked_once
 from diffgen.comparison.classes import background_remarks, settle_background, several_labels
+from diffgen.comparison.known_scores import KnownScores
 from diffgen.comparison.machine import ModelTimes, free_large_arrays
 from diffgen.comparison.smells import Smell, doubts, smells_of
 from diffgen.config import roles
@@ -150,7 +152,7 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
         UserError: such a model may not be asked about all images again.
     """
     times = ModelTimes(models)
-    answers, noises = asked_once(models, data, lambda: _asked(models, data, times, progress), progress)
+    answers, noises, scores = asked_once(models, data, lambda: _asked(models, data, times, progress), progress)
     silent = no_answers(models, data.images, answers)
     labels = np.where(silent, _NO_LABEL, answers.labels)
 
@@ -197,6 +199,7 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
             *doubted,
         ),
         calibration_error=errors,
+        known_scores=scores or None,
     )
     return RealAnswers(
         summary,
@@ -245,7 +248,7 @@ def _silence(model: BlackBox, role: str, data: ImageSet, silent: BoolArray) -> s
 def _asked(models: Sequence[BlackBox], data: ImageSet, times: ModelTimes, progress: Progress) -> Asked:
     """What all models say of all real images, each in the way that its answers are steady, and how much they move."""
     size = _step(models, data)
-    answers = _ask_all(len(models), data, size, times, progress)
+    answers, scores = _ask_all(models, data, size, times, progress)
     noises = []
     with progress.stage("Seeing how steady the answers are", total=len(models)) as task:
         for index, model in enumerate(models):
@@ -257,7 +260,8 @@ def _asked(models: Sequence[BlackBox], data: ImageSet, times: ModelTimes, progre
     together = answers.labels.copy()
     answers = _asked_alone(models, noises, data, answers, size, times, progress)
     moved = (answers.labels != together).sum(axis=0)
-    return answers, [replace(noise, relabelled=int(count)) for noise, count in zip(noises, moved, strict=True)]
+    noises = [replace(noise, relabelled=int(count)) for noise, count in zip(noises, moved, strict=True)]
+    return answers, noises, scores
 
 
 def _step(models: Sequence[BlackBox], data: ImageSet) -> int:
@@ -266,23 +270,31 @@ def _step(models: Sequence[BlackBox], data: ImageSet) -> int:
     return max(_as_many(_BATCH, data), *(min(most, model.batch_size) for model in models))
 
 
-def _ask_all(models: int, data: ImageSet, size: int, times: ModelTimes, progress: Progress) -> KeptAnswers:
-    """What all models say of all real images, of so many at once; where it takes long, what some say comes first."""
-    parts, begun = list[KeptAnswers](), time.monotonic()
+def _ask_all(
+    models: Sequence[BlackBox], data: ImageSet, size: int, times: ModelTimes, progress: Progress
+) -> tuple[KeptAnswers, tuple[float, ...]]:
+    """What all models say of all real images, of so many at once; where it takes long, what some say comes first.
+
+    And how far that is what is known of these, see :class:`KnownScores`.
+    """
+    parts, begun, panel = list[KeptAnswers](), time.monotonic(), panel_of(models)
+    scores = None if panel is None else KnownScores(panel, data)
     order = balanced_order(data) if len(data) > size else np.arange(len(data))
     with progress.stage("Asking the models about the real images", total=len(data)) as task:
         for start in range(0, len(data), size):
             rows = np.sort(order[start : start + size])
             order[start : start + size] = rows  # a file is read from its beginning to its end
             batch = data.images[rows]
-            parts.append(KeptAnswers.of(np.stack([times.ask(index, batch) for index in range(models)], axis=1)))
+            with nullcontext() if scores is None else scores.listen(rows):
+                said = [times.ask(index, batch) for index in range(len(models))]
+            parts.append(KeptAnswers.of(np.stack(said, axis=1)))
             task.advance(len(batch))
             asked = start + len(batch)
             if asked < len(data) and "real" not in progress.answers and time.monotonic() - begun > _SOON:
-                said = np.concatenate([each.labels for each in parts])
+                labels = np.concatenate([each.labels for each in parts])
                 known = None if data.labels is None else data.labels[order[:asked]]
-                progress.answer("real", _first_answer(said, known, len(data)))
-    return KeptAnswers.joined(parts)[np.argsort(order)]
+                progress.answer("real", _first_answer(labels, known, len(data)))
+    return KeptAnswers.joined(parts)[np.argsort(order)], () if scores is None else scores.of_models()
 
 
 def balanced_order(data: ImageSet) -> Int64Array:
@@ -331,7 +343,7 @@ def _asked_alone(
         _check_affordable(models[index], data)
         times.forget(index)
     if alone and answers.classes is not None:
-        return _ask_all(len(models), data, size, times, progress)  # which classes are kept depends on all models
+        return _ask_all(models, data, size, times, progress)[0]  # which classes are kept depends on all models
     for index in alone:
         answers.probabilities[:, index] = _ask_alone(index, data, size, times, progress)
     return KeptAnswers(answers.probabilities, answers.classes, answers.count)

@@ -83,6 +83,7 @@ class CompareResult:
         no_jury: why nobody could be named wrong, as one sentence, or nothing: there is a jury.
         flips_per_1000: on how many of 1,000 real images not all models say the same.
         accuracy: of each model on the labelled real images, 0..1, or None.
+        known_scores: see :class:`diffgen.runs.figures.Preflight`.
         calibration_error: expected calibration error of each model, 0..1, or None.
         milliseconds: that one image takes each model, in batches; None where a server answers.
         many: of three models or more, who stands alone and which two differ most; see
@@ -119,6 +120,7 @@ class CompareResult:
     no_jury: str = ""
     flips_per_1000: float = 0.0
     accuracy: tuple[float, ...] | None = None
+    known_scores: tuple[float, ...] | None = None
     calibration_error: tuple[float, ...] | None = None
     milliseconds: tuple[float | None, ...] | None = field(default=None, compare=False)
     many: ManyFigures | None = None
@@ -138,7 +140,8 @@ class CompareResult:
         answers: tuple[Answered, ...] = (),
     ) -> CompareResult:
         """The figures of a run whose search came to its end."""
-        real = {name: getattr(results.preflight, name) for name in ("flips_per_1000", "accuracy", "calibration_error")}
+        of_real = ("flips_per_1000", "accuracy", "known_scores", "calibration_error")
+        real = {name: getattr(results.preflight, name) for name in of_real}
         apart = ("run", "go_on", "doubts", "selector", "cause", "answers", *real)
         own = [each.name for each in fields(cls) if each.name not in apart]
         figures: dict[str, Any] = {**real, **{name: getattr(results, name) for name in own}}
@@ -152,7 +155,7 @@ class CompareResult:
         """The figures as JSON values, without ``most_frequent``, ``interrupted`` and ``go_on``."""
         values = asdict(self)
         del values["most_frequent"], values["interrupted"], values["go_on"]
-        for name in ("many", "selector", "cause"):
+        for name in ("known_scores", "many", "selector", "cause"):
             if not values[name]:
                 del values[name]
         return values
@@ -229,13 +232,15 @@ def look(plan: Plan) -> RealAnswers:
     if plan.config.data_labels == "ignore":
         real = replace(real, summary=replace(real.summary, warnings=(LABELS_NOT_USED, *real.summary.warnings)))
     summary, letters = real.summary, roles(plan.models)
-    accuracies = [f"{role} {percent(share, 2)}" for role, share in zip(letters, summary.accuracy or (), strict=False)]
+    shares = summary.accuracy or summary.known_scores or ()
+    accuracies = [f"{role} {percent(share, 2)}" for role, share in zip(letters, shares, strict=False)]
+    measure = summary.measure if summary.known_scores else "accuracy"
     outputs = [f"{output} ({role})" for role, output in zip(letters, summary.outputs, strict=True)]
     low, high = exact_interval(round(summary.agreement * summary.images), summary.images)
     progress.answer(
         "real",
         f"Real images: {listed(letters)} agree on {percent(summary.agreement, 2)} of {summary.images:,} (95%: "
-        f"{percent(low)} to {percent(high)})" + (f"; accuracy {', '.join(accuracies)}" if accuracies else "") + ".",
+        f"{percent(low)} to {percent(high)})" + (f"; {measure} {', '.join(accuracies)}" if accuracies else "") + ".",
     )
     progress.say(
         f"Outputs are taken for {listed(outputs)}; numeric noise {summary.numeric_noise:.2g}, so that a disagreement "

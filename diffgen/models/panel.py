@@ -127,6 +127,7 @@ class Panel:
         self.words = task.words
         self.seconds = [0.0] * len(self.boxes)  # that each took for the pictures asked about last
         self.places = tuple(places)
+        self.heard: list[Float32Array] | None = None  # takes what the models say, where somebody listens
         self._lock = Lock()
         self._held: tuple[torch.Tensor, Float32Array] | None = None
         self._waiting: set[int] = set()
@@ -165,7 +166,10 @@ class Panel:
             if known and held is not None:
                 vectors = held[1]
             else:
-                vectors = self.task.contested(self.answers(images))
+                answers = self.answers(images)
+                if self.heard is not None:
+                    self.heard.append(answers)
+                vectors = self.task.contested(answers)
                 self._waiting = set(range(len(self.boxes)))
             self._waiting.discard(index)
             if self._waiting:

@@ -65,9 +65,10 @@ def _numbers(data: ReportData) -> list[str]:
         ("agreement on real images", f"{wording.percent(pre.agreement)} of {wording.number(pre.images)}"),
         ("real images with a disagreement", wording.number(data.real_disagreement_count)),
     ]
-    if pre.accuracy is not None:
-        of = ", of ".join(role_name(index) for index in range(len(pre.accuracy)))
-        rows.append((f"accuracy of {of}", ", ".join(wording.percent(value) for value in pre.accuracy)))
+    for measure, shares in (("accuracy", pre.accuracy), (pre.measure, pre.known_scores)):
+        if shares is not None:
+            of = ", of ".join(role_name(index) for index in range(len(shares)))
+            rows.append((f"{measure} of {of}", ", ".join(wording.percent(value) for value in shares)))
     return ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows), ""]
 
 

@@ -46,6 +46,8 @@ class Preflight:
         margin: smallest gap of the two highest probabilities that counts as an answer.
         warnings: one sentence each.
         calibration_error: expected calibration error of each model, or None without labels.
+        known_scores: of each detector its mean average precision, of models that give maps the mean IoU with masks,
+            0..1; None: no boxes or masks are known, or the models are classifiers.
     """
 
     images: Count
@@ -56,6 +58,12 @@ class Preflight:
     margin: Positive
     warnings: tuple[Text, ...] = ()
     calibration_error: SharesOfModels | None = None
+    known_scores: SharesOfModels | None = None
+
+    @property
+    def measure(self) -> str:
+        """What ``known_scores`` are."""
+        return "mean average precision" if self.outputs[0] == "boxes" else "mean IoU with masks"
 
     @property
     def flips_per_1000(self) -> float:

@@ -36,11 +36,10 @@ def test_they_are_asked_again_once_something_else_computes_them(
 
     def ask() -> Asked:
         asked.append(1)
-        return KeptAnswers.of(np.stack([model.predict(data.images) for model in models], axis=1)), [
-            NumericNoise(0.0, 0.0) for _ in models
-        ]
+        said = np.stack([model.predict(data.images) for model in models], axis=1)
+        return KeptAnswers.of(said), [NumericNoise(0.0, 0.0) for _ in models], ()
 
-    again, _ = asked_once(models, data, ask, Progress())
+    again, _, _ = asked_once(models, data, ask, Progress())
     assert not asked and np.array_equal(again.probabilities, first.answers.probabilities)
     installed = machine.version
     with monkeypatch.context() as patched:

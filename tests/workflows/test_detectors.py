@@ -400,7 +400,10 @@ def test_boxes_are_held_against_what_is_known(of_files: Path) -> None:
     found = {each.name: each.status for each in result.conditions}
     assert (found["lost_boxes"], found["map_drop"]) == ("FAIL", "PASS")
     assert "sure_disagreement_real" not in found
-    assert result.values["map_drop"].base > 0.6
+    drop = result.values["map_drop"]
+    assert drop.base > 0.6
+    known = read_finished(RunFolder.open(of_files / "run")).preflight.known_scores
+    assert known == pytest.approx((drop.base, drop.candidate), abs=1e-6)
 
 
 def test_boxes_that_were_kept_stand_for_their_model(tmp_path: Path) -> None:

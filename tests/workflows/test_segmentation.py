@@ -258,6 +258,9 @@ def test_known_masks_say_who_is_wrong(tmp_path: Path) -> None:
     assert results.faults is not None
     assert results.verdicts_rest_on is not None
     assert results.verdicts_rest_on["seed"] > 0
+    assert results.preflight.known_scores is not None
+    assert results.preflight.known_scores[0] > results.preflight.known_scores[1]
+    assert "mean IoU with masks of A, of B" in (out / "summary.md").read_text()
     assert results.faults["B"]["pictures"] > results.faults["A"]["pictures"]
     table = RunFolder.open(out).read_judged()
     known = table[table.recognised & (table.known.certainty > 0)]
