@@ -68,8 +68,8 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 _BRIEF = {
-    "diffgen.features.encoder._STEPS_GREY": 40,
-    "diffgen.features.encoder._STEPS_COLOUR": 60,
+    "diffgen.features.encoder._STEPS_GREY": 60,
+    "diffgen.features.encoder._STEPS_COLOUR": 90,
     "diffgen.comparison.jury._SHOWN_GREY": 3_000,
     "diffgen.comparison.jury._SHOWN_COLOUR": 9_000,
     "diffgen.models.noise._LARGEST": 256,

@@ -62,7 +62,7 @@ def test_no_gan_is_trained_where_nothing_asks_for_one(
 ) -> None:
     config = replace(
         small_config,
-        budget=Budget(queries=500),
+        budget=Budget(queries=300),
         filters=replace(small_config.filters, names=("reconstruction", "ssim")),
     )
     shown = Recording()
@@ -80,7 +80,7 @@ def test_no_gan_is_trained_where_nothing_asks_for_one(
     assert shown.figures.keys().isdisjoint({"behaviours", "valid_share", "label_pairs"})
     folder, digits = RunFolder.open(result.run), load("digits:test")
     columns, results = folder.read_triggers(), folder.results()
-    assert result.queries == 500
+    assert result.queries == 300
     assert result.triggers == len(columns.images) > 5
     assert columns.genes is None
     # mutants keep something of their seed
@@ -273,12 +273,12 @@ def test_a_run_of_such_a_search_keeps_genes_seeds_and_what_it_counted(
         model_files["b"],
         data="digits:test",
         technique="argus",
-        config=replace(small_config, source=source),
+        config=replace(small_config, source=source, budget=Budget(queries=300)),
         output=tmp_path / "r",
     )
     folder = RunFolder.open(result.run)
     columns, counted = folder.read_triggers(), folder.read_arrays("outcomes")
-    assert result.queries == counted["asked"].sum() == 600
+    assert result.queries == counted["asked"].sum() == 300
     assert len(columns.images) > 0
     assert columns.genes is not None
     assert (columns.seeds >= 0).all()
@@ -298,7 +298,7 @@ def test_what_a_technique_counts_wrongly_loses_no_finds(
     model_files: dict[str, Path], small_config: CompareConfig, tmp_path: Path
 ) -> None:
     """Most finds wait in memory for a part to be full."""
-    given: dict[str, Any] = {"data": "digits:test", "config": small_config}
+    given: dict[str, Any] = {"data": "digits:test", "config": replace(small_config, budget=Budget(queries=150))}
     models = model_files["a"], model_files["b"]
     whole = compare(*models, technique=RealData, output=tmp_path / "whole", **given)
     with pytest.raises(TypeError, match="object"):
