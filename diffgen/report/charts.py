@@ -1,14 +1,12 @@
 """The report's curves and histograms as inline SVG that takes its colours and fonts from the page.
 
-The curves of a search, six in each report, are written as they stand in the page. All else matplotlib draws with
-placeholder colours; the SVG text is then rewritten so that the style sheet decides (light or dark), nothing refers to
-the network, and equal data gives equal bytes. matplotlib is imported when such a chart is drawn.
+matplotlib draws with placeholder colours; the SVG text is then rewritten so that the style sheet decides (light or
+dark), nothing refers to the network, and equal data gives equal bytes. matplotlib is imported when a chart is drawn.
 """
 
 from __future__ import annotations
 
 import io
-import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -73,18 +71,21 @@ _BINS = 32
 _QUANTILES = (0.005, 0.995)
 
 
-def progress_chart(x: Sequence[float], y: Sequence[float], *, x_label: str, title: str) -> str:
-    """One curve of the search, as matplotlib would draw it, in a fortieth of the time.
+def progress_chart(x: Sequence[float], y: Sequence[float], *, x_label: str, title: str, name: str) -> str:
+    """One curve of the search.
 
     Args:
         x: queries or seconds, rising.
         y: what was found until then, as many values as ``x``.
         x_label: what stands below the axis.
         title: what a screen reader says, plain text.
+        name: distinguishes the chart from all others of the page; letters, digits and hyphens.
 
     Returns:
         an ``<svg>`` element.
     """
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
     points = np.array([x, y], dtype=np.float64)
     points = points[:, np.isfinite(points).all(axis=0)]
     if points.shape[1] > _MAX_POINTS:
@@ -92,57 +93,22 @@ def progress_chart(x: Sequence[float], y: Sequence[float], *, x_label: str, titl
     if points.shape[1] and points[0, 0] > 0:
         # Every search starts with nothing.
         points = np.concatenate([np.zeros((2, 1)), points], axis=1)
-    ends = max(1e-9, points[0].max(initial=0)) * 1.03, max(1.0, points[1].max(initial=0)) * 1.08
-    along = [(at / ends[0], f"{at:,.6g}") for at in _ticks(ends[0])]
-    up = [(at / ends[1], number(at)) for at in _ticks(ends[1], whole=True)]
-    from_left, _, width, height = _between_labels(up, along)
-    left, width, ground, height = from_left * _WIDTH, width * _WIDTH, _HEIGHT - _BELOW, height * _HEIGHT
-    right = left + width
-    curve = [(left + width * a / ends[0], ground - height * b / ends[1]) for a, b in points.T.tolist()]
-    line = " ".join(f"{across:.2f} {down:.2f}" for across, down in curve)
-    grid = [f"M{left:.2f} {ground - height * place:.2f}H{right:.2f}" for place, _ in up]
-    marks = [f"M{left + width * place:.2f} {ground:.2f}v3" for place, _ in along]
-    numbers = [
-        *(f'<text x="{left - 3.5:.2f}" y="{ground - height * place + 3.98:.2f}">{text}</text>' for place, text in up),
-        '</g><g style="text-anchor: middle">',
-        *(f'<text x="{left + width * place:.2f}" y="{ground + 14.48:.2f}">{text}</text>' for place, text in along),
-        f'<text x="{left + width / 2:.2f}" y="{ground + 28.98:.2f}">{escape(x_label)}</text>',
-    ]
-    shown = list[str]()
-    if curve:
-        (begin, _), (end, highest) = curve[0], curve[-1]
-        shown = [
-            f'<path d="M{line} {end:.2f} {ground:.2f} {begin:.2f} {ground:.2f}z" fill-opacity="0.12"/>',
-            f'<path d="M{line}" style="fill: none; stroke: var(--gen); stroke-width: 2; stroke-linejoin: round"/>',
-            f'<circle cx="{end:.2f}" cy="{highest:.2f}" r="3"/>',
-        ]
-    body = (
-        '<g style="fill: none; stroke: var(--line); stroke-width: 0.8">',
-        f'<path d="{"".join([*grid, *marks])}"/></g>',
-        '<g style="fill: var(--gen)">',
-        *shown,
-        "</g>",
-        f'<path d="M{left:.2f} {ground:.2f}H{right:.2f}" style="stroke: var(--line); stroke-width: 0.8"/>',
-        '<g style="font-size: 10.5px; fill: var(--muted)"><g style="text-anchor: end">',
-        *numbers,
-        "</g></g></svg>",
-    )
-    return "\n".join((_head(f'viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}"', title), *body))
 
+    def draw(axes: Axes) -> None:
+        axes.plot(points[0], points[1], color=_GENERATED, solid_capstyle="round")
+        axes.fill_between(points[0], points[1], color=_GENERATED, alpha=0.12, linewidth=0)
+        if points.shape[1]:
+            axes.plot(points[0, -1:], points[1, -1:], "o", color=_GENERATED, markersize=5)
+        axes.set_xlim(0, max(1e-9, points[0].max(initial=0)) * 1.03)
+        axes.set_ylim(0, max(1.0, points[1].max(initial=0)) * 1.08)
+        axes.set_xlabel(x_label)
+        axes.grid(axis="y")
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+        axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
 
-def _ticks(end: float, *, whole: bool = False) -> list[float]:
-    """At most five round numbers from 0 to ``end``, which is more than 0: those of matplotlib's MaxNLocator(4).
-
-    Args:
-        end: the end of the axis; ``whole``: of 1 or more.
-        whole: give whole numbers alone.
-    """
-    scale = 10.0 ** math.floor(math.log10(end / 4))
-    steps = [each * scale for each in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)]
-    step = next(each for each in steps if each >= end / 4 and not (whole and each > 1 and each % 1))
-    if whole:
-        step = max(1.0, step)
-    return [count * step for count in range(int(end / step) + 1)]
+    return _svg(draw, title, name)
 
 
 def score_histogram(triggers: Float32Array, real: Float32Array, threshold: float, *, title: str, name: str) -> str:
@@ -153,8 +119,7 @@ def score_histogram(triggers: Float32Array, real: Float32Array, threshold: float
     Args:
         triggers, real: float32 (any number,); what is not finite is left out.
         threshold: lowest score that passes.
-        title: as in ``progress_chart``.
-        name: distinguishes the chart from all others of the page; letters, digits and hyphens.
+        title, name: as in ``progress_chart``.
 
     Returns:
         an ``<svg>`` element.
@@ -221,8 +186,7 @@ def curves_chart(
 
     Args:
         curves: with more points than the page can show, neighbouring ones are averaged.
-        x_label, title: as in ``progress_chart``.
-        name: as in ``score_histogram``.
+        x_label, title, name: as in ``progress_chart``.
         percent: the values are shares, and the axis goes from 0 to 100 % at least.
         mark: where a vertical line says "kept", or None.
 
@@ -354,21 +318,19 @@ def _svg(draw: Callable[[Axes], None], title: str, name: str) -> str:
         if axes.get_ylabel() or axes.get_legend() is not None:
             chart.set_layout_engine("constrained")
         else:
-            down, along = _numbers(axes.yaxis, axes.get_ylim()), _numbers(axes.xaxis, axes.get_xlim())
-            axes.set_position(_between_labels(down, along))
+            axes.set_position(_between_labels(axes))
         buffer = io.StringIO()
         FigureCanvasSVG(chart).print_svg(buffer, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     return _restyle(buffer.getvalue(), title, name)
 
 
-def _between_labels(
-    down: Sequence[tuple[float, str]], along: Sequence[tuple[float, str]]
-) -> tuple[float, float, float, float]:
+def _between_labels(axes: Axes) -> tuple[float, float, float, float]:
     """Left, bottom, width and height of the axes, shares of the chart, with room for the numbers and the one label.
 
     matplotlib's own layout draws the chart twice to measure its texts, a third of the time of a chart; the page sets
     them in a font of its own anyway, so that widths by the number of letters are as good.
     """
+    down, along = _numbers(axes.yaxis, axes.get_ylim()), _numbers(axes.xaxis, axes.get_xlim())
     left = 9 + _LETTER * max((len(text) for _, text in down), default=0)
     # the last number stands in the middle below its tick, and may go beyond the end of the axis
     beyond = max((_LETTER * len(text) / 2 - (1 - place) * (_WIDTH - left) for place, text in along), default=0.0)
@@ -403,9 +365,5 @@ def _restyle(svg: str, title: str, name: str) -> str:
     for placeholder, colour in _PAGE_COLOURS.items():
         body = body.replace(placeholder, colour)
     body = re.sub(r"\n\s*", "\n", body)
-    return _head(view_box[0], title) + body.strip()
-
-
-def _head(view_box: str, title: str) -> str:
     label = escape(title)
-    return f'<svg class="chart" {view_box} role="img" aria-label="{label}"><title>{label}</title>'
+    return f'<svg class="chart" {view_box[0]} role="img" aria-label="{label}"><title>{label}</title>{body.strip()}'

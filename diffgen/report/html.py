@@ -266,7 +266,7 @@ def _progress(data: ReportData) -> tuple[tuple[str, tuple[tuple[str, str, Markup
                 continue
             last = wording.number(y[-1])
             told = f"{title} found over {by}: {last} at the end"
-            chart = progress_chart(x, y, x_label=key, title=told)
+            chart = progress_chart(x, y, x_label=key, title=told, name=f"{by}-{series}")
             charts.append((title, last, Markup(chart)))
         if charts:
             tabs.append((by, tuple(charts)))

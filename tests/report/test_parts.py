@@ -14,11 +14,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
 from diffgen.report.cards import LARGEST_EDGE, PictureBudget, data_uri, display_size, encoded, make_card
-from diffgen.report.charts import _ticks, operator_charts, progress_chart, score_histogram
+from diffgen.report.charts import operator_charts, progress_chart, score_histogram
 from diffgen.report.data import OperatorCurve, OperatorsView, Picture
 from diffgen.report.gallery import GALLERY_PICTURES, OPEN_GROUPS, make_gallery
 from diffgen.report.reading import grouped
@@ -167,10 +166,10 @@ def test_matrix_of_many_classes_has_only_those_that_occur():
 @pytest.mark.parametrize(
     "chart",
     [
-        progress_chart([1, 2, 3], [0, 5, 9], x_label="queries", title="<b>"),
-        progress_chart([], [], x_label="queries", title="none"),
-        progress_chart([0.0], [0.0], x_label="seconds", title="zero"),
-        progress_chart(list(range(5000)), list(range(5000)), x_label="queries", title="long"),
+        progress_chart([1, 2, 3], [0, 5, 9], x_label="queries", title="<b>", name="one"),
+        progress_chart([], [], x_label="queries", title="none", name="one"),
+        progress_chart([0.0], [0.0], x_label="seconds", title="zero", name="one"),
+        progress_chart(list(range(5000)), list(range(5000)), x_label="queries", title="long", name="one"),
         score_histogram(np.float32([1, 2, 2, np.nan]), np.float32([2, 3]), 1.5, title="usual", name="one"),
         score_histogram(np.float32([]), np.float32([]), 0.5, title="empty", name="one"),
         score_histogram(np.float32([]), np.float32([]), float("nan"), title="nothing", name="one"),
@@ -190,17 +189,9 @@ def test_charts_are_elements_of_the_page(chart):
     assert len(chart) < 25_000
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_numbers_of_an_axis_are_those_of_matplotlib(whole):
-    for end in [*np.random.default_rng(0).lognormal(5, 4, 500).tolist(), 1.08, 4.0, 1e-9, 10.3, 1e7]:
-        if not whole or end >= 1:
-            usual = MaxNLocator(4, integer=whole).tick_values(0, end)
-            np.testing.assert_allclose(_ticks(end, whole=whole), usual[(usual >= 0) & (usual <= end)])
-
-
 def test_charts_do_not_depend_on_the_users_settings():
     def draw():
-        return score_histogram(np.float32([1, 2]), np.float32([3]), 1.5, title="a", name="b")
+        return progress_chart([1, 2], [3, 4], x_label="queries", title="a", name="b")
 
     expected = draw()
     with matplotlib.rc_context({"font.size": 30, "svg.hashsalt": None, "axes.grid": True}):
