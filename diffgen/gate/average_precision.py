@@ -16,6 +16,7 @@ _RECALLS = np.linspace(0, 1, 101)
 _MOST = 100  # boxes of a picture, those with the highest scores
 _RESAMPLES, _SEED = 200, 0
 _INTERVAL = (2.5, 97.5)  # percentiles
+_Flat = tuple[Float32Array, NDArray[np.int64]]  # the boxes of all pictures, and which picture each is of
 _AT_ONCE = 2**21  # boxes of all draws; there may be a hundred thousand of a class
 
 
@@ -69,11 +70,13 @@ def mean_average_precision(
     """
     count, models = answers.shape[:2]
     weights = drawn(count, resamples)
-    classes = np.unique(np.concatenate([np.empty(0, dtype=np.float32), *(each[:, 4] for each in truth)]))
+    objects = _flat(truth, 5)
+    classes = np.unique(objects[0][:, 4])
     found = np.full((models, len(classes), len(weights)), np.nan)
     for model in range(models):
+        boxes = _flat([_best(each) for each in answers[:, model]], 6)
         for at, label in enumerate(classes.tolist()):
-            found[model, at] = _of_class(answers[:, model], truth, label).precision(weights)
+            found[model, at] = _of_class(boxes, objects, label, count).precision(weights)
     known = ~np.isnan(found)
     sums = np.where(known, found, 0).sum(axis=1)
     means = np.divide(sums, known.sum(axis=1), out=np.full_like(sums, np.nan), where=known.any(axis=1))
@@ -92,28 +95,35 @@ def drop_interval(resampled: NDArray[np.float64]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _of_class(boxes: Float32Array, truth: Sequence[Float32Array], label: float) -> _OfClass:
-    scores, pictures, right = [], [], []
-    wanted = np.zeros(len(boxes), dtype=np.int64)
-    for picture, (found, known) in enumerate(zip(boxes, truth, strict=True)):
-        own = found[(found[:, 5] >= 0) & (found[:, 4] > 0)]
-        own = own[np.argsort(-own[:, 4], kind="stable")][:_MOST]
-        own, objects = own[own[:, 5] == label], known[known[:, 4] == label]
-        wanted[picture] = len(objects)
-        scores.append(own[:, 4])
-        pictures.append(np.full(len(own), picture, dtype=np.int64))
-        right.append(_right(own, objects))
-    order = np.argsort(-np.concatenate(scores), kind="stable") if scores else np.empty(0, dtype=np.int64)
-    hits = np.concatenate(right, axis=1) if right else np.empty((len(THRESHOLDS), 0), dtype=np.bool_)
-    places = np.concatenate(pictures) if pictures else order
-    return _OfClass(hits[:, order], places[order], wanted)
+def _flat(of_each: Sequence[Float32Array], columns: int) -> _Flat:
+    sizes = [len(each) for each in of_each]
+    rows = np.concatenate([np.empty((0, columns), dtype=np.float32), *of_each])
+    return rows, np.repeat(np.arange(len(sizes)), sizes)
+
+
+def _best(boxes: Float32Array) -> Float32Array:
+    """Those of one picture that count, the best first."""
+    own = boxes[(boxes[:, 5] >= 0) & (boxes[:, 4] > 0)]
+    return own[np.argsort(-own[:, 4], kind="stable")][:_MOST]
+
+
+def _of_class(found: _Flat, truth: _Flat, label: float, pictures: int) -> _OfClass:
+    (boxes, at), (objects, where) = (
+        (rows[rows[:, column] == label], places[rows[:, column] == label])
+        for (rows, places), column in ((found, 5), (truth, 4))
+    )
+    wanted = np.bincount(where, minlength=pictures)
+    right = np.zeros((len(THRESHOLDS), len(boxes)), dtype=np.bool_)
+    for picture in np.unique(at[wanted[at] > 0]):
+        own, known = (slice(*np.searchsorted(places, (picture, picture + 1))) for places in (at, where))
+        right[:, own] = _right(boxes[own], objects[known])
+    order = np.argsort(-boxes[:, 4], kind="stable")
+    return _OfClass(right[:, order], at[order], wanted)
 
 
 def _right(found: Float32Array, objects: Float32Array) -> NDArray[np.bool_]:
     """bool (10, D): which boxes of a picture, the best first, take an object that no better one has, at each IoU."""
     right = np.zeros((len(THRESHOLDS), len(found)), dtype=np.bool_)
-    if len(found) == 0 or len(objects) == 0:
-        return right
     iou = overlaps(found[None], objects[None])[0]
     for at, threshold in enumerate(THRESHOLDS):
         free = np.ones(len(objects), dtype=np.bool_)
