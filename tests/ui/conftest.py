@@ -55,7 +55,14 @@ def page(place: Place) -> Iterator[str]:
 PATIENCE = 240_000  # ms that anything may take in a browser: the machine may be busy
 # what Gradio itself says into the console, and what a reload cuts off
 _USUAL = ("svelte-i18n", "was preloaded using link preload", "favicon", "manifest", "AbortError", "errored out")
-_CUT_OFF = ("net::ERR_FAILED", "status of 502", "Unexpected error 404", "network error")  # the last two: by a reload
+# the last three: by a reload
+_CUT_OFF = (
+    "net::ERR_FAILED",
+    "status of 502",
+    "Unexpected error 404",
+    "network error",
+    "ERR_INCOMPLETE_CHUNKED_ENCODING",
+)
 
 
 @pytest.fixture(scope="module")
