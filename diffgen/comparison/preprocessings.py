@@ -345,9 +345,11 @@ def _right_with(
     model: BlackBox, preprocessing: Preprocessing, images: UInt8Array, known: Int64Array, prepared: int
 ) -> BoolArray | None:
     """Which images a model answers as known with other pre-processing, or None: it does not take that."""
-    model.set_preprocessing(preprocessing)
     try:
-        model.prepare(images[:prepared])
+        # of what it does not take one image tells as much, and no other sizes of a batch are tried
+        for count in (1, prepared):
+            model.set_preprocessing(preprocessing)
+            model.prepare(images[:count])
         return np.equal(model.predict(images).argmax(axis=1), known)
     except (UserError, RunError):
         return None

@@ -245,6 +245,7 @@ def test_what_was_chosen_last_is_what_is_shown(opened: Callable[..., Any], place
     playwright.expect(page.locator("#dg-matrix small")).to_have_text(f"{expected:,} pictures")
 
 
+@pytest.mark.slow
 def test_back_forward_and_a_reload_lead_to_tab_and_run(opened: Callable[..., Any]) -> None:
     """A run that is opened from the list is one step, though tab and run change."""
     page = opened(fails=True)  # a reload cuts off what is on its way
