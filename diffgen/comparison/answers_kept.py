@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from diffgen.comparison.known_scores import KnownFigures
 from diffgen.comparison.machine import installed, versions
 from diffgen.config import to_dict
 from diffgen.events import Progress
@@ -22,7 +23,7 @@ from diffgen.types import ImageSet
 
 FORMAT = 5
 _RUNTIMES = ("ai-edge-litert", "keras", "tensorflow", "jax")  # that answer for models, beside those of every run
-Asked = tuple[KeptAnswers, list[NumericNoise], tuple[float, ...]]
+Asked = tuple[KeptAnswers, list[NumericNoise], KnownFigures]
 
 
 def asked_once(models: Sequence[BlackBox], data: ImageSet, ask: Callable[[], Asked], progress: Progress) -> Asked:
@@ -64,13 +65,13 @@ def asked_once(models: Sequence[BlackBox], data: ImageSet, ask: Callable[[], Ask
     )
 
     def make(path: Path) -> Asked:
-        answers, noises, scores = ask()
+        answers, noises, known = ask()
         tensors = {"probabilities": torch.from_numpy(answers.probabilities)}
         if answers.classes is not None:
             tensors["classes"] = torch.from_numpy(answers.classes)
-        noted = {"count": answers.count, "noises": [asdict(each) for each in noises], "scores": list(scores)}
+        noted = {"count": answers.count, "noises": [asdict(each) for each in noises], "known": asdict(known)}
         write_tensors(path, tensors, noted)
-        return answers, noises, scores
+        return answers, noises, known
 
     def load(path: Path) -> Asked:
         try:
@@ -78,7 +79,7 @@ def asked_once(models: Sequence[BlackBox], data: ImageSet, ask: Callable[[], Ask
             classes = tensors["classes"].numpy() if "classes" in tensors else None
             answers = KeptAnswers(tensors["probabilities"].numpy(), classes, int(header["count"]))
             noises = [NumericNoise(**each) for each in header["noises"]]
-            scores = tuple(map(float, header["scores"]))
+            known = KnownFigures(**header["known"] | {"scores": tuple(header["known"]["scores"])})
             if len(answers) != len(data) or len(noises) != len(models):
                 raise ValueError("it holds answers to other images")
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -87,6 +88,6 @@ def asked_once(models: Sequence[BlackBox], data: ImageSet, ask: Callable[[], Ask
         for model, noise in zip(models, noises, strict=True):
             if noise.alone:
                 model.ask_alone()
-        return answers, noises, scores
+        return answers, noises, known
 
     return artifact.obtain(load, make, progress)

@@ -7,20 +7,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from diffgen.data.boxes import KEPT, area
-from diffgen.events import Progress
 from diffgen.features.jury import Reading
-from diffgen.metrics.intervals import exact_interval
 from diffgen.models.panel import Panel
 from diffgen.origins import NO_SEED
 from diffgen.runs.triggers import TriggerTable
-from diffgen.sampling import random_rows
 from diffgen.sources.operators import moved_boxes
 from diffgen.tasks.detection import MARK_CLASS, MARK_KIND, MARK_MODEL, MATCHED, NONE, UNKNOWN, Detection, overlaps
 from diffgen.types import Float32Array, ImageSet, Int64Array
-from diffgen.wording import count_of
 
 _AT_ONCE = 256  # pictures
-_LEFT_OUT = 0.05  # of the boxes on which both models agree, surely more than these without a known one
 _NO_BOXES = np.empty((0, 5), dtype=np.float32)
 
 
@@ -44,13 +39,13 @@ def truth_of(task: Detection, data: ImageSet) -> tuple[Float32Array | None, ...]
 
 
 def named_by_boxes(
-    panel: Panel, data: ImageSet, triggers: TriggerTable, rows: Int64Array, progress: Progress
+    panel: Panel, data: ImageSet, leaves_out: bool, triggers: TriggerTable, rows: Int64Array
 ) -> Reading | None:
     """What is true of the contested objects of some triggers.
 
     Known boxes of the real image that a trigger was made from say it; where none are known, those boxes that all models
     report in that image. Boxes that they do not agree on there leave it open. Where the data leaves objects out, what
-    has no box may be one, and nobody says; the user is warned of it. None: the models are no detectors of two.
+    has no box may be one, and nobody says. None: the models are no detectors of two.
     Otherwise as :func:`diffgen.comparison.known_maps.named_by_origin`.
     """
     task = panel.task
@@ -59,14 +54,11 @@ def named_by_boxes(
     named, truth = np.full(len(triggers), UNKNOWN, dtype=np.int64), truth_of(task, data)
     seeds = np.full(len(triggers), NO_SEED) if triggers.seeds is None else triggers.seeds
     rows = rows[seeds[rows] != NO_SEED]
-    met = np.unique(seeds[rows])
-    given = np.array([truth is not None and truth[seed] is not None for seed in met.tolist()], dtype=np.bool_)
-    sample = met[given][random_rows(int(given.sum()), _AT_ONCE)]
+    unknown = [seed for seed in np.unique(seeds[rows]).tolist() if truth is None or truth[seed] is None]
     agreed = dict[int, _Boxes]()
-    for some in batches(np.concatenate([met[~given], sample])):
+    for some in batches(np.array(unknown, dtype=np.int64)):
         marks = task.marks(panel.answers(data.images[some]))
         agreed.update(zip(some.tolist(), map(_agreed, marks), strict=True))
-    leaves_out = _leaves_out(data, {seed: agreed[seed][0] for seed in sample.tolist()}, progress)
     for some in batches(rows):
         images = triggers.images_of(some)
         moved = [_moved(triggers, row, truth, agreed, images.shape[2:]) for row in some.tolist()]
@@ -77,31 +69,24 @@ def named_by_boxes(
         true = task.true_words(answers, found, [each[0] for each in there], [each[1] for each in there])
         shown = np.array([_inside(place, each[2]) for place, each in zip(found.boxes, there, strict=True)])
         # beside what is left of the original picture nobody knows what is there
-        nothing_is_sure = shown & ~(leaves_out & np.isin(seeds[some], met[given]))
+        nothing_is_sure = shown & (np.isin(seeds[some], unknown) | (not leaves_out))
         named[some] = np.where(known & ((true != 0) | nothing_is_sure), true, UNKNOWN)
     recognised = named != UNKNOWN
     return Reading(np.maximum(named, 0), np.where(recognised, 0, -1).astype(np.float32), recognised)
 
 
-def _leaves_out(data: ImageSet, agreed: Mapping[int, Float32Array], progress: Progress) -> bool:
-    """Whether objects of the real images have no box, as those show that both models report where none is known.
+def beside_known(task: Detection, answers: Float32Array, known: Sequence[Float32Array]) -> tuple[int, int]:
+    """How many boxes of some pictures two detectors both report where none is known, and how many they both report.
 
-    Of an image without any box somebody says that there is nothing; it is no evidence.
+    Args:
+        task: of the detectors.
+        answers: float32 (N, 2, P * 6), as for :meth:`Detection.differences`.
+        known: of each picture all boxes of the data, float32 (n, 5).
     """
-    beside = both = 0
-    for seed, boxes in agreed.items():
-        known = None if data.boxes is None else data.boxes[seed]
-        if known is None or len(known) == 0:
-            continue
-        beside += int((overlaps(boxes[None], known[None])[0].max(axis=1, initial=0) < MATCHED).sum())
-        both += len(boxes)
-    if both == 0 or exact_interval(beside, both)[0] <= _LEFT_OUT:
-        return False
-    progress.warn(
-        f"Of {count_of(both, 'box', 'boxes')} that both models report in real images, {beside:,} lie where "
-        f"{data.source} has none: it leaves objects out, so that nobody says who is right where it has no box."
-    )
-    return True
+    agreed = [_agreed(marks)[0] for marks in task.marks(answers)]
+    pairs = zip(agreed, known, strict=True)
+    beside = [overlaps(own[None], each[None])[0].max(axis=1, initial=0) < MATCHED for own, each in pairs]
+    return sum(int(each.sum()) for each in beside), sum(map(len, beside))
 
 
 def moved_truth(task: Detection, data: ImageSet, triggers: TriggerTable) -> list[Float32Array | None]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from diffgen.comparison.known_boxes import batches, named_by_boxes
-from diffgen.events import Progress
 from diffgen.features.jury import Reading
 from diffgen.models.panel import Panel
 from diffgen.origins import NO_SEED
@@ -20,7 +19,7 @@ KNOWN = 1  # how sure it is what a mask says
 
 
 def named_by_origin(
-    panel: Panel, data: ImageSet, progress: Progress, triggers: TriggerTable, rows: Int64Array
+    panel: Panel, data: ImageSet, leaves_out: bool, triggers: TriggerTable, rows: Int64Array
 ) -> Reading | None:
     """What is true of the contested things of some triggers, as far as their original pictures tell.
 
@@ -30,7 +29,7 @@ def named_by_origin(
     Args:
         panel: the models.
         data: the real images.
-        progress: is warned of what the data lacks.
+        leaves_out: whether objects of the real images have no known box.
         triggers: of a run.
         rows: int64 (n,), which of them are looked at.
 
@@ -39,7 +38,7 @@ def named_by_origin(
     """
     task = panel.task
     if not isinstance(task, Segmentation):
-        return named_by_boxes(panel, data, triggers, rows, progress)
+        return named_by_boxes(panel, data, leaves_out, triggers, rows)
     named, sides = np.full(len(triggers), _DISPUTED, dtype=np.int64), data.image_shape[1:]
     seeds = np.full(len(triggers), NO_SEED) if triggers.seeds is None else triggers.seeds
     rows = rows[seeds[rows] != NO_SEED]
@@ -65,9 +64,10 @@ def named_by_origin(
     return Reading(np.maximum(named, 0), sure.astype(np.float32), recognised)
 
 
-def known_cells(task: Segmentation, data: ImageSet) -> tuple[Int64Array | None, ...]:
+def known_cells(task: Segmentation, data: ImageSet, images: Int64Array) -> tuple[Int64Array | None, ...]:
     """The classes in the middle of each cell of a map, int64 (h, w), by the numbers of the task; None: nobody knows.
 
+    They are of the images of some rows, int64 (n,).
     Cells of which nobody knows, and those of classes that the models have not, are below 0.
     """
     numbers = _numbers(task, data)
@@ -75,7 +75,7 @@ def known_cells(task: Segmentation, data: ImageSet) -> tuple[Int64Array | None, 
         ((np.arange(cells) + 0.5) * side / cells).astype(np.int64)
         for cells, side in zip(task.sides, data.image_shape[1:], strict=True)
     )
-    masks = data.masks or (None,) * len(data)
+    masks = [None if data.masks is None else data.masks[image] for image in images.tolist()]
     return tuple(None if mask is None else numbers[mask[rows[:, None], columns]] for mask in masks)
 
 

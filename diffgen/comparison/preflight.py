@@ -15,7 +15,7 @@ import torch
 
 from diffgen.comparison.answers_kept import Asked, asked_once
 from diffgen.comparison.classes import background_remarks, settle_background, several_labels
-from diffgen.comparison.known_scores import KnownScores
+from diffgen.comparison.known_scores import KnownFigures, KnownScores
 from diffgen.comparison.machine import ModelTimes, free_large_arrays
 from diffgen.comparison.smells import Smell, doubts, smells_of
 from diffgen.config import roles
@@ -63,6 +63,7 @@ class RealAnswers:
         milliseconds: that one image takes each model; None where a server answers.
         unanswered: bool (N, M), which images a model has no finite answer to.
         silences: a sentence about each model that has none to some, which names these.
+        known: what they show where boxes or masks are known.
     """
 
     summary: Preflight
@@ -75,6 +76,7 @@ class RealAnswers:
     milliseconds: tuple[float | None, ...] | None = None
     unanswered: BoolArray = field(default_factory=lambda: np.zeros((0, 2), dtype=np.bool_))
     silences: tuple[str, ...] = ()
+    known: KnownFigures = field(default_factory=KnownFigures)
 
 
 def silences_since(models: Sequence[BlackBox], before: Sequence[int]) -> tuple[str, ...]:
@@ -152,7 +154,7 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
         UserError: such a model may not be asked about all images again.
     """
     times = ModelTimes(models)
-    answers, noises, scores = asked_once(models, data, lambda: _asked(models, data, times, progress), progress)
+    answers, noises, known = asked_once(models, data, lambda: _asked(models, data, times, progress), progress)
     silent = no_answers(models, data.images, answers)
     labels = np.where(silent, _NO_LABEL, answers.labels)
 
@@ -193,13 +195,14 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
             *background_remarks(models),
             *several_labels(models),
             *silences,
+            *filter(None, [known.remark(data.source)]),
             *batched,
             *(_refuses(model, role, noise) for model, role, noise in asked if noise.refused),
             *filter(None, unsteady),
             *doubted,
         ),
         calibration_error=errors,
-        known_scores=scores or None,
+        known_scores=known.scores or None,
     )
     return RealAnswers(
         summary,
@@ -212,6 +215,7 @@ def inspect_real_images(models: Sequence[BlackBox], data: ImageSet, *, progress:
         times.milliseconds(data),
         silent,
         silences,
+        known,
     )
 
 
@@ -248,7 +252,7 @@ def _silence(model: BlackBox, role: str, data: ImageSet, silent: BoolArray) -> s
 def _asked(models: Sequence[BlackBox], data: ImageSet, times: ModelTimes, progress: Progress) -> Asked:
     """What all models say of all real images, each in the way that its answers are steady, and how much they move."""
     size = _step(models, data)
-    answers, scores = _ask_all(models, data, size, times, progress)
+    answers, known = _ask_all(models, data, size, times, progress)
     noises = []
     with progress.stage("Seeing how steady the answers are", total=len(models)) as task:
         for index, model in enumerate(models):
@@ -261,7 +265,7 @@ def _asked(models: Sequence[BlackBox], data: ImageSet, times: ModelTimes, progre
     answers = _asked_alone(models, noises, data, answers, size, times, progress)
     moved = (answers.labels != together).sum(axis=0)
     noises = [replace(noise, relabelled=int(count)) for noise, count in zip(noises, moved, strict=True)]
-    return answers, noises, scores
+    return answers, noises, known
 
 
 def _step(models: Sequence[BlackBox], data: ImageSet) -> int:
@@ -272,10 +276,10 @@ def _step(models: Sequence[BlackBox], data: ImageSet) -> int:
 
 def _ask_all(
     models: Sequence[BlackBox], data: ImageSet, size: int, times: ModelTimes, progress: Progress
-) -> tuple[KeptAnswers, tuple[float, ...]]:
+) -> tuple[KeptAnswers, KnownFigures]:
     """What all models say of all real images, of so many at once; where it takes long, what some say comes first.
 
-    And how far that is what is known of these, see :class:`KnownScores`.
+    And what that shows where something is known of these.
     """
     parts, begun, panel = list[KeptAnswers](), time.monotonic(), panel_of(models)
     scores = None if panel is None else KnownScores(panel, data)
@@ -294,7 +298,8 @@ def _ask_all(
                 labels = np.concatenate([each.labels for each in parts])
                 known = None if data.labels is None else data.labels[order[:asked]]
                 progress.answer("real", _first_answer(labels, known, len(data)))
-    return KeptAnswers.joined(parts)[np.argsort(order)], () if scores is None else scores.of_models()
+    figures = KnownFigures() if scores is None else scores.figures()
+    return KeptAnswers.joined(parts)[np.argsort(order)], figures
 
 
 def balanced_order(data: ImageSet) -> Int64Array:

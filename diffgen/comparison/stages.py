@@ -426,7 +426,7 @@ def judge(run: Prepared, outcome: SearchOutcome) -> Judged:
         real_differing=run.real.disagreements,
         recogniser=run.recogniser,
         taught_labels=run.jury.labels,
-        read_origins=None if panel is None else partial(named_by_origin, panel, run.images, progress),
+        read_origins=None if panel is None else partial(named_by_origin, panel, run.images, run.real.known.leaves_out),
         progress=progress,
     )
     if outcome.begun and not outcome.interrupted:

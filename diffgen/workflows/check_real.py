@@ -89,7 +89,7 @@ def _found(prepared: Prepared) -> dict[str, Any]:
             if isinstance(task, Segmentation):
                 maps = task.maps_of(answers)
                 differences.append(task.differences(maps))
-                truth_here = known_cells(task, prepared.images.at(np.arange(start, start + len(answers))))
+                truth_here = known_cells(task, prepared.images, np.arange(start, start + len(answers)))
                 known.append(against_masks(maps, truth_here, len(task.classes)))
             else:
                 boxes.append(answers)

@@ -174,7 +174,9 @@ def _fit_with_masks(
     own = names or box.class_names or some.mask_names or ()
     own = (*own, *map(str, range(len(own), count)))
     task = Segmentation(own, map_sides((some.image_shape[1], some.image_shape[2])))
-    counts = against_masks(task.maps_of(np.stack(answers, axis=1)), known_cells(task, some), len(own))
+    counts = against_masks(
+        task.maps_of(np.stack(answers, axis=1)), known_cells(task, some, np.arange(len(some))), len(own)
+    )
     if len(counts) == 0:
         raise _without_masks(box)
     means = mean_iou(counts)

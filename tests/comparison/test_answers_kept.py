@@ -9,6 +9,7 @@ import pytest
 
 from diffgen.comparison import machine
 from diffgen.comparison.answers_kept import Asked, asked_once
+from diffgen.comparison.known_scores import KnownFigures
 from diffgen.comparison.preflight import inspect_real_images
 from diffgen.data import load, pixels
 from diffgen.events import Progress
@@ -37,7 +38,7 @@ def test_they_are_asked_again_once_something_else_computes_them(
     def ask() -> Asked:
         asked.append(1)
         said = np.stack([model.predict(data.images) for model in models], axis=1)
-        return KeptAnswers.of(said), [NumericNoise(0.0, 0.0) for _ in models], ()
+        return KeptAnswers.of(said), [NumericNoise(0.0, 0.0) for _ in models], KnownFigures()
 
     again, _, _ = asked_once(models, data, ask, Progress())
     assert not asked and np.array_equal(again.probabilities, first.answers.probabilities)
